@@ -2,6 +2,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ std::vector<std::string> check_database(SQLite::Database& db);
 std::vector<std::string> check_content(SQLite::Database& db);
 
 /// Of runs whose verdict is kept: how many were worked out anew, of how many.
-using KeptProgress = void (*)(int64_t done, int64_t all);
+using KeptProgress = std::function<void(int64_t done, int64_t all)>;
 
 /// Runs whose rows in `verdict` or `run_change` are not what the views say of their trace rows.
 /// Views must be this build's. Takes as long as to judge all these runs. Leaves temporary tables of

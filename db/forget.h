@@ -2,6 +2,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,7 +33,7 @@ struct ForgetSummary {
 };
 
 /// Told what is done at the moment, and how many runs of how many it is done with.
-using ForgetProgress = void (*)(const char* what, int64_t done, int64_t all);
+using ForgetProgress = std::function<void(const char* what, int64_t done, int64_t all)>;
 
 /// The first of these runs that somebody may still be writing to: its engine has not said that it
 /// ended, or an ingest whose process may live has written to it. Nothing when there is none.

@@ -18,10 +18,6 @@ State state_of(std::string_view verdict) {
   return verdict == "PASS" ? State::kGood : verdict == "FAIL" ? State::kBad : State::kUndecided;
 }
 
-bool begins_with(std::string_view sha, std::string_view digits) {
-  return digits.size() >= kLeastDigits && sha.starts_with(digits);
-}
-
 }  // namespace
 
 CommitRuns::CommitRuns(SQLite::Database& db, const Repository& repository,
@@ -39,7 +35,7 @@ CommitRuns::CommitRuns(SQLite::Database& db, const Repository& repository,
 std::vector<Run> CommitRuns::of(const std::string& commit) {
   std::vector<Run> all;
   for (const OneRun& one : runs_) {
-    if (!begins_with(commit, one.digits)) continue;
+    if (!commit.starts_with(one.digits)) continue;
     if (one.digits.size() < commit.size()) {
       const auto [found, is_new] = commit_of_digits_.try_emplace(one.digits);
       if (is_new) found->second = repository_.commit_of_digits(one.digits);
@@ -48,16 +44,6 @@ std::vector<Run> CommitRuns::of(const std::string& commit) {
     all.push_back(one.run);
   }
   return all;
-}
-
-// Digits that begin two of the commits belong to neither.
-std::set<std::string> CommitRuns::among(const std::set<std::string>& commits) const {
-  std::set<std::string> found;
-  for (const OneRun& one : runs_) {
-    const auto commit = commits.lower_bound(one.digits);
-    if (commit != commits.end() && commit->starts_with(one.digits)) found.insert(*commit);
-  }
-  return found;
 }
 
 RecordedAnswers::RecordedAnswers(const std::string& database, const Repository& repository,
@@ -71,8 +57,7 @@ CommitVerdict RecordedAnswers::verdict_of(const Run& run) {
   CommitVerdict said;
   said.run_id = run.id;
   said.run = run.name;
-  RunQuery query(statements_, run.id,
-                 "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
+  RunQuery query = verdict_query(statements_, run.id);
   if (!query.step()) return said;
   const RunVerdict verdict(query);
   said.text = verdict.at(gate_);
@@ -110,8 +95,8 @@ CommitVerdict RecordedAnswers::difference_of(const Run& run, CommitVerdict own) 
   } else if (own.state == State::kBad) {
     own.place.prompt = query.text(1);
     own.place.tensor = query.text(3);
-    if (!query.is_null(2)) own.place.layer = query.integer(2);
-    if (!query.is_null(4)) own.place.pos = query.integer(4);
+    own.place.layer = query.cell(2).id();
+    own.place.pos = query.cell(4).id();
     own.text = "differs from " + with;
     if (!query.is_null(3)) own.text += " " + place_text(own.place) + ", " + query.text(5);
   } else {

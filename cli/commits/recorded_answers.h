@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -24,8 +23,6 @@ class CommitRuns {
 
   /// Runs of a commit, in order of time.
   std::vector<Run> of(const std::string& commit);
-  /// Those of the commits that may have runs.
-  std::set<std::string> among(const std::set<std::string>& commits) const;
 
  private:
   struct OneRun {
@@ -69,7 +66,6 @@ class RecordedAnswers {
   /// Commits are good when they compute what this run does; without it, when they pass.
   void compare_with(const Run& run) { reference_ = run; }
 
-  const CommitRuns& runs() const { return runs_; }
   CommitVerdict of(const std::string& commit);
 
  private:

@@ -1,9 +1,5 @@
 #include "cli/commits/repository.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -17,7 +13,6 @@
 #include "common/exit_status.h"
 #include "common/near_words.h"
 #include "common/process.h"
-#include "common/shell_word.h"
 #include "common/trouble.h"
 
 namespace greta {
@@ -32,19 +27,6 @@ constexpr const char* kElsewhere[] = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FIL
 
 /// First words of the reason for which a tree of ours is locked; then host, process and its start.
 constexpr std::string_view kOurs = "greta-db bisect ";
-
-/// The folder, or the next above it, that has a repository, where it is not of who asks: git then
-/// refuses it. "" else.
-std::string clone_of_another_user(const fs::path& folder) {
-  for (fs::path at = folder;; at = at.parent_path()) {
-    struct stat tree {
-    }, repository{};
-    if (stat((at / ".git").c_str(), &repository) == 0 && stat(at.c_str(), &tree) == 0) {
-      return repository.st_uid == geteuid() && tree.st_uid == geteuid() ? "" : at.string();
-    }
-    if (at == at.parent_path()) return "";
-  }
-}
 
 /// Twice --force: whatever was changed in it, and though it is locked.
 void remove_tree(const Repository& repository, const std::string& path) noexcept {
@@ -91,11 +73,6 @@ Repository::Repository(std::string folder) : folder_(std::move(folder)) {
     if (failed.code() != std::errc::no_such_file_or_directory) throw;
     throw UsageError("git is not installed, or not in $PATH: commits are read with it");
   } catch (const ProgramFailed&) {
-    if (const std::string clone = clone_of_another_user(folder_); !clone.empty()) {
-      throw UsageError(
-          "git does not read " + clone + ", which belongs to another user",
-          {"  to trust it: git config --global --add safe.directory " + shell_word(clone)});
-    }
     throw UsageError("git finds no repository in " + folder_ +
                      ": name a clone of the engine's repository");
   }
@@ -199,22 +176,22 @@ std::string BisectTree::git(std::vector<std::string> words) const {
   return repository_.git(std::move(words));
 }
 
-/// git bisect ends so too where no candidate is left to test, and where a merge base is as the new
-/// end is.
 void BisectTree::bisect(std::vector<std::string> words) {
-  constexpr int kOnlySkipped = 2, kMergeBase = 3;
   words.insert(words.begin(), "bisect");
+  status_ = 0;
   try {
     git(std::move(words));
   } catch (const ProgramFailed& failed) {
-    if (failed.status != kOnlySkipped && failed.status != kMergeBase) throw;
+    if (failed.status != kOnlySkipped && failed.status != kBaseIsNew) throw;
+    status_ = failed.status;
   }
 }
 
-void BisectTree::start() {
+void BisectTree::start(const std::string& new_end, const std::string& old_end) {
   std::vector<std::string> words{"start", "--no-checkout"};
   if (first_parent_) words.emplace_back("--first-parent");
   if (old_ != "good") words.insert(words.end(), {"--term-old=" + old_, "--term-new=" + new_});
+  words.insert(words.end(), {new_end, old_end});
   bisect(std::move(words));
 }
 
@@ -226,10 +203,8 @@ void BisectTree::tell(const std::string& term, const std::string& commit) {
   bisect({term, commit});
 }
 
-std::set<std::string> BisectTree::told(const std::string& term) const {
-  std::istringstream text(
-      git({"for-each-ref", "--format=%(objectname)", "refs/bisect/" + term + "*"}));
-  return {std::istream_iterator<std::string>(text), {}};
+bool BisectTree::asks() const {
+  return status_ == 0 && log().find("\n# first " + new_ + " commit: [") == std::string::npos;
 }
 
 std::vector<std::string> BisectTree::candidates() const {

@@ -28,7 +28,7 @@ std::string short_sha(const std::string& sha);
 class Repository {
  public:
   /// `folder`: a clone, bare or not, or a folder in one. Throws UsageError when it is no folder,
-  /// there is no git, or git finds no repository there or reads none of another user.
+  /// there is no git, or git reads no repository there, which git explains.
   explicit Repository(std::string folder);
 
   const std::string& folder() const { return folder_; }
@@ -77,15 +77,17 @@ class BisectTree {
   const std::string& old_term() const { return old_; }
   const std::string& new_term() const { return new_; }
 
-  void start();
+  void start(const std::string& new_end, const std::string& old_end);
   void replay(const std::string& file);  ///< a log; in place of start()
   /// `term`: the old or the new one, or "skip".
   void tell(const std::string& term, const std::string& commit);
-  /// Commits that were told by a term that begins so. Of those of the new one git keeps the last.
-  std::set<std::string> told(const std::string& term) const;
+
+  bool asks() const;  ///< git asks for a commit
+  /// True where a merge base is as the new end is: what turned lies before it.
+  bool base_is_new() const { return status_ == kBaseIsNew; }
   /// Commits that may be the first of the new state, those that halve the rest best before others.
   std::vector<std::string> candidates() const;
-  /// The commit that git asks for: a merge base first, else a candidate.
+  /// The commit that git asks for, or asked for last: a merge base first, else a candidate.
   std::string next() const;
   std::string log() const { return git({"bisect", "log"}); }
 
@@ -100,6 +102,8 @@ class BisectTree {
   TemporaryFolder folder_;
   std::string path_, old_, new_;
   bool first_parent_;
+  static constexpr int kOnlySkipped = 2, kBaseIsNew = 3;
+  int status_ = 0;  // by which git bisect ended last
 };
 
 }  // namespace greta

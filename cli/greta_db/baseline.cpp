@@ -1,4 +1,3 @@
-#include <memory>
 #include <string>
 
 #include "cli/greta_db/commands.h"
@@ -74,29 +73,21 @@ int list_baselines(Options& options, const std::string& name) {
   return kExitDone;
 }
 
-CLI::App* add_part(CLI::App& command, Options& options, const char* name, const char* help,
-                   int (*run)(Options&, const std::string&), bool needs_run) {
-  CLI::App* part = command.add_subcommand(name, help);
-  auto chosen = std::make_shared<std::string>();
-  part->add_option("run", *chosen, "A run, as for --run")->required(needs_run)->option_text("RUN");
-  part->callback([&options, chosen, run] {
-    options.action = [&options, chosen, run] { return run(options, *chosen); };
-  });
-  return part;
-}
-
 }  // namespace
 
 void add_baseline_command(CLI::App& app, Options& options) {
   CLI::App* command =
       app.add_subcommand("baseline", "Which run the others of its lineage are held against");
   command->require_subcommand(1);
-  add_part(*command, options, "set", "Hold the runs of a run's lineage against it", set_baseline,
-           true);
-  add_part(*command, options, "reset", "Hold them against the one before again", reset_baseline,
-           true);
-  add_part(*command, options, "list", "Every run with its lineage and its baseline", list_baselines,
-           false);
+  const auto add = [&](const char* name, const char* help,
+                       int (*run)(Options&, const std::string&)) {
+    CLI::App* part = command->add_subcommand(name, help);
+    return part->add_option("run", add_action(*part, options, run), "A run, as for --run")
+        ->option_text("RUN");
+  };
+  add("set", "Hold the runs of a run's lineage against it", set_baseline)->required();
+  add("reset", "Hold them against the one before again", reset_baseline)->required();
+  add("list", "Every run with its lineage and its baseline", list_baselines);
 }
 
 }  // namespace greta

@@ -1,14 +1,11 @@
 #include "db/check.h"
 
-#include <unistd.h>
-
-#include <cstdio>
-#include <memory>
-
 #include "cli/greta_db/commands.h"
 #include "cli/warehouse/sql_query.h"
 #include "common/json_text.h"
 #include "db/database.h"
+#include "db/judge.h"
+#include "db/schema.h"
 
 namespace greta {
 namespace {
@@ -31,18 +28,14 @@ SQLite::Database open_for_check(const std::string& file, std::vector<std::string
   }
 }
 
-void show_progress(int64_t done, int64_t all) {
-  std::fprintf(stderr, "\r\033[Kjudging run %lld of %lld", static_cast<long long>(done + 1),
-               static_cast<long long>(all));
-}
-
 /// Runs whose verdict is kept wrong, on a connection of its own; says on a terminal how far it is.
 std::vector<int64_t> kept_wrong(const std::string& file) {
   SQLite::Database db = open_for_reading(file);
-  const bool shown = isatty(STDERR_FILENO) != 0;
-  const std::vector<int64_t> wrong = runs_kept_wrong(db, shown ? show_progress : nullptr);
-  if (shown) std::fprintf(stderr, "\r\033[K");
-  return wrong;
+  ProgressLine line;
+  return runs_kept_wrong(db, [&line](int64_t done, int64_t all) {
+    line.show(
+        [&] { return "judging run " + std::to_string(done + 1) + " of " + std::to_string(all); });
+  });
 }
 
 std::vector<std::string> wrong_verdicts(const std::string& file) {
@@ -104,18 +97,11 @@ int check(Options& options, const CheckArguments& arguments) {
   }
   if (options.format == Format::kJson) {
     JsonObject object, of_tables;
-    std::vector<std::string> quoted;
-    for (const std::string& problem : problems) append_json(quoted.emplace_back(), problem);
-    std::vector<std::string> quoted_repairs;
-    for (const std::string& line : repaired) append_json(quoted_repairs.emplace_back(), line);
-    std::vector<std::string> quoted_ingests;
-    for (const std::string& line : open_ingests(db))
-      append_json(quoted_ingests.emplace_back(), line);
     for (auto [table, count] : counts) of_tables.add(table, count);
     object.add("ok", problems.empty()).add("schema_version", version);
-    object.raw("problems", json_array(quoted)).raw("rows", of_tables.str());
-    object.raw("open_ingests", json_array(quoted_ingests));
-    if (arguments.repair) object.raw("repaired", json_array(quoted_repairs));
+    object.raw("problems", json_of_texts(problems)).raw("rows", of_tables.str());
+    object.raw("open_ingests", json_of_texts(open_ingests(db)));
+    if (arguments.repair) object.raw("repaired", json_of_texts(repaired));
     options.out.write(object.str() + "\n");
   } else {
     RowPrinter printer(options.out, options.format, {"check", "result"});
@@ -135,21 +121,64 @@ int check(Options& options, const CheckArguments& arguments) {
       "the sources again");
 }
 
+// ---- upgrade
+
+/// Version 10 made one verdict lead; before it, the strict one did.
+constexpr const char* kNews =
+    "`verdict` and `first_fail` are now those to act on: the strict ones where the mode promises "
+    "equal\n"
+    "bits, or where no difference has a distance, else the numeric ones. Exit statuses follow "
+    "them.\n"
+    "The former `verdict` is now `strict_verdict`; `--gate strict` asks for it.\n";
+
+int upgrade(Options& options, const std::string& named) {
+  const std::string& file = named.empty() ? options.database : named;
+  const int64_t before = [&file] {
+    SQLite::Database db = open_unchanged(file);
+    return pragma(db, "user_version");
+  }();
+  SQLite::Database db = open_for_writing(file);
+  judge_rest(db);
+  const int64_t after = pragma(db, "user_version"),
+                runs = db.execAndGet("SELECT count(*) FROM run_verdict").getInt64();
+  if (options.format == Format::kJson) {
+    JsonObject object;
+    object.add("version_before", before).add("version", after).add("runs", runs);
+    options.out.write(object.str() + "\n");
+    return kExitDone;
+  }
+  if (before == after) {
+    options.out.write(file + " has format version " + std::to_string(after) + " already\n");
+    return kExitDone;
+  }
+  options.out.write(file + ": format version " + std::to_string(before) + " -> " +
+                    std::to_string(after) + ", " + std::to_string(runs) + " runs judged again\n" +
+                    kNews);
+  return kExitDone;
+}
+
 }  // namespace
 
 void add_check_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "check", "Whether the database is sound and greta's own: to run on a file from elsewhere");
-  auto arguments = std::make_shared<CheckArguments>();
-  command->add_flag("--deep", arguments->deep,
+  CheckArguments& a = add_action(*command, options, check);
+  command->add_flag("--deep", a.deep,
                     "Also judge every run anew whose verdict is kept, and compare");
   command->add_flag(
-      "--repair", arguments->repair,
+      "--repair", a.repair,
       "Restore views, triggers and indexes, drop kept verdicts that are wrong, correct "
       "what is noted of places and positions; then check");
-  command->callback([&options, arguments] {
-    options.action = [&options, arguments] { return check(options, *arguments); };
-  });
+}
+
+void add_upgrade_command(CLI::App& app, Options& options) {
+  CLI::App* command = app.add_subcommand(
+      "upgrade", "Bring a database to the format of this build, and say what that changes");
+  command
+      ->add_option("file", add_action(*command, options, upgrade),
+                   "The database; else that of --db")
+      ->option_text("FILE");
+  command->footer("Example: greta-db upgrade old.db");
 }
 
 }  // namespace greta

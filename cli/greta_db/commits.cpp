@@ -1,4 +1,3 @@
-#include <memory>
 #include <sstream>
 #include <string>
 
@@ -63,13 +62,11 @@ void add_commits_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "commits",
       "Read the commits of the engine's git repository, so that runs stand in their order");
-  auto repository = std::make_shared<std::string>();
-  command->add_option("repository", *repository, "A clone, or a folder in one")
+  command
+      ->add_option("repository", add_action(*command, options, read_commits),
+                   "A clone, or a folder in one")
       ->required()
       ->option_text("DIR");
-  command->callback([&options, repository] {
-    options.action = [&options, repository] { return read_commits(options, *repository); };
-  });
 }
 
 }  // namespace greta

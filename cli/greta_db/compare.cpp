@@ -1,44 +1,208 @@
+#include <algorithm>
 #include <iterator>
-#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/greta_db/canned.h"
 #include "cli/greta_db/commands.h"
-#include "cli/greta_db/run_difference.h"
+#include "cli/greta_db/judged_run.h"
 #include "cli/show/report.h"
 #include "cli/warehouse/asked_database.h"
-#include "cli/warehouse/run_name.h"
+#include "cli/warehouse/origin.h"
 #include "cli/warehouse/sql_query.h"
+#include "common/completion.h"
 #include "common/json_text.h"
 
 namespace greta {
 namespace {
 
+/// The first row that differs, as view diff_verdict places it.
+struct DifferencePlace {
+  std::string prompt, phase, tensor;
+  std::optional<int64_t> pos_id;
+  int64_t layer = 0;
+  // of that row
+  std::string status, cls, hash_a, hash_b, origin, segment, untraced_layers;
+  std::optional<double> rel_l2;
+
+  /// "DRIFT DIVERGENT at layer 3, attn_out, prompt p0, decode0, pos 37, rel_l2 0.5".
+  std::string text(const Wording& words) const;
+  /// "ORIGIN: between ..."; "" when not known.
+  std::string origin_text(const Wording& words) const;
+  std::string json() const;
+};
+
+/// Columns of counts, in diff_verdict and of the canned query diff_by_tensor.
+constexpr const char* kDifferenceCounts[] = {"match",     "rounding",     "divergent", "unknown",
+                                             "nonfinite", "incomparable", "only_a",    "only_b"};
+
+/// The difference of two runs, as the views have it.
+struct RunDifference {
+  Run a, b;
+  RunVerdict row;                         ///< of diff_verdict
+  std::optional<DifferencePlace> first;   ///< that differs, in forward order
+  std::optional<DifferencePlace> beyond;  ///< that differs by more than rounding
+
+  int64_t number(std::string_view column) const { return row.number(column); }
+  std::string text(std::string_view column) const { return row.text(column); }
+  std::string at(Gate gate) const { return std::string(row.at(gate)); }
+  bool begins_with_rounding() const;
+  /// As Headline has them.
+  std::string remark(Gate gate) const;
+  std::string headline(Gate gate = Gate::kVerdict) const;
+  FailKind fail_kind(Gate gate) const;
+};
+
+/// The place in the columns that begin with `of`, where there is one.
+std::optional<DifferencePlace> difference_place(const RunVerdict& row, const std::string& of) {
+  if (!row.has(of + "tensor")) return std::nullopt;
+  DifferencePlace place;
+  place.prompt = row.text(of + "prompt");
+  place.phase = row.text(of + "phase");
+  place.tensor = row.text(of + "tensor");
+  place.pos_id = row.cell(of + "pos_id").id();
+  place.layer = row.number(of + "layer");
+  return place;
+}
+
+/// Looks a row up at its place: seen from the run that has it.
+class DifferencePlaceQuery {
+ public:
+  explicit DifferencePlaceQuery(SQLite::Database& db)
+      : query_(
+            db,
+            "SELECT s.status, s.class, CASE WHEN s.x_hash IS NOT NULL THEN printf('%llu', s.x_hash)"
+            " END, CASE WHEN s.y_hash IS NOT NULL THEN printf('%llu', s.y_hash) END,"
+            " s.origin, s.numeric_origin, s.segment, s.untraced_layers, s.rel_l2"
+            " FROM comparison_origin s WHERE s.run_id = ?1"
+            " AND s.other_run_id = ?2 AND s.side IN (0, 1, 2) AND s.key_prompt_id ="
+            " (SELECT id FROM prompt WHERE run_id = ?1 AND name = ?3)"
+            " AND s.phase_id = (SELECT id FROM phase WHERE name = ?4) AND s.key_pos_id = ?5"
+            " AND s.key_layer = ?6"
+            " AND s.key_tensor_id = (SELECT id FROM tensor WHERE name = ?7) LIMIT 1") {}
+
+  void fill(DifferencePlace& place, const Run& a, const Run& b, Gate gate) {
+    if (take(place, a, b, gate)) {
+      if (place.status == "ALONE") place.status = "ONLY_A";
+    } else if (take(place, b, a, gate)) {
+      place.status = "ONLY_B";
+      std::swap(place.hash_a, place.hash_b);
+    }
+  }
+
+ private:
+  bool take(DifferencePlace& place, const Run& of, const Run& other, Gate gate) {
+    query_.reset();
+    query_.bind(1, of.id).bind(2, other.id).bind(3, place.prompt).bind(4, place.phase);
+    query_.bind(5, place.pos_id.value_or(-1)).bind(6, place.layer).bind(7, place.tensor);
+    if (!query_.step()) return false;
+    place.status = query_.text(0);
+    place.cls = query_.text(1);
+    place.hash_a = query_.text(2);
+    place.hash_b = query_.text(3);
+    place.origin = query_.text(gate == Gate::kNumeric ? 5 : 4);
+    place.segment = query_.text(6);
+    place.untraced_layers = query_.text(7);
+    place.rel_l2 = query_.cell(8).number();
+    return true;
+  }
+
+  Query query_;
+};
+
+std::string DifferencePlace::text(const Wording& words) const {
+  std::string text =
+      words("compare.place", {cls.empty() ? status : status + " " + cls, std::to_string(layer),
+                              tensor, prompt, phase, pos_id ? std::to_string(*pos_id) : "-"});
+  if (rel_l2 && status != "NONFINITE") text += ", rel_l2 " + real_text(*rel_l2, "%.3g");
+  return text;
+}
+
+std::string DifferencePlace::json() const {
+  JsonObject object;
+  object.add("prompt", prompt).add("phase", phase);
+  object.add("pos_id", or_null(pos_id)).add("layer", layer).add("tensor", tensor);
+  object.add("status", status).add("class", or_null(cls));
+  object.add("rel_l2", rel_l2 ? Cell(*rel_l2) : Cell());
+  object.add("hash_a", or_null(hash_a)).add("hash_b", or_null(hash_b));
+  object.add("origin", or_null(origin)).add("segment", or_null(segment));
+  return object.str();
+}
+
+std::string DifferencePlace::origin_text(const Wording& words) const {
+  Origin place;
+  place.kind = origin;
+  place.segment = segment;
+  place.untraced_layers = untraced_layers;
+  return place.text(words("origin.tells"));
+}
+
+bool RunDifference::begins_with_rounding() const {
+  return first && beyond && first->text(kEnglishWords) != beyond->text(kEnglishWords);
+}
+
+std::string RunDifference::remark(Gate gate) const {
+  if (at(gate) == "PASS" && at(Gate::kStrict) == "FAIL") return kWithinRounding;
+  const bool is_numeric = gate != Gate::kStrict && at(Gate::kNumeric) == "FAIL";
+  return is_numeric && number("rounding") > 0 && begins_with_rounding() ? "beyond rounding" : "";
+}
+
+std::string RunDifference::headline(Gate gate) const {
+  const std::string what = remark(gate);
+  return what == kWithinRounding ? rounding_text("") : at(gate) + (what.empty() ? "" : " " + what);
+}
+
+FailKind RunDifference::fail_kind(Gate gate) const {
+  if (at(gate) != "FAIL") return FailKind::kNone;
+  if (at(Gate::kNumeric) != "FAIL" && number("unknown") > 0) return FailKind::kUnmeasured;
+  const bool values = number("divergent") + number("nonfinite") > 0;
+  const bool alone = number("only_a") + number("only_b") > 0;
+  return alone && !values ? FailKind::kUnpaired : FailKind::kValues;
+}
+
+RunDifference difference_of_runs(SQLite::Database& db, const Run& a, const Run& b) {
+  Query query(db,
+              "SELECT verdict, strict_verdict, numeric_verdict, compared, why_not, caused_by,"
+              " incomplete_why, prompt, phase, pos_id, layer, tensor, numeric_prompt,"
+              " numeric_phase, numeric_pos_id, numeric_layer, numeric_tensor, match, rounding,"
+              " divergent, unknown, nonfinite, incomparable, only_a, only_b FROM diff_verdict"
+              " WHERE run_a_id = ? AND run_b_id = ?");
+  query.bind(1, a.id).bind(2, b.id).step();
+  RunVerdict row(query);
+  RunDifference difference{a, b, std::move(row), {}, {}};
+  difference.first = difference_place(difference.row, "");
+  difference.beyond = difference_place(difference.row, "numeric_");
+  if (!difference.first) return difference;
+  DifferencePlaceQuery place(db);
+  place.fill(*difference.first, a, b, Gate::kStrict);
+  if (difference.beyond) place.fill(*difference.beyond, a, b, Gate::kNumeric);
+  return difference;
+}
+
+// ---- The command.
+
 struct CompareArguments {
-  std::string a, b, language = "en";
+  std::string a, b;
+  Language language = Language::kEnglish;
   Gate gate = Gate::kVerdict;
   bool rows = false;
 };
 
-std::string json_of_counts(const DifferenceCounts& counts, JsonObject object = {}) {
-  for (size_t i = 0; i < counts.size(); ++i) object.add(kDifferenceCounts[i], counts[i]);
-  return object.str();
-}
-
 /// The sentences above the counts.
 std::vector<Line> summary_lines(const RunDifference& difference, Gate gate, const Wording& words) {
   std::vector<Line> lines;
-  if (!difference.why_not.empty()) {
-    lines.push_back(words.line("compare.why_not", {difference.why_not}));
+  if (difference.row.has("why_not")) {
+    lines.push_back(words.line("compare.why_not", {difference.text("why_not")}));
   } else {
-    lines.push_back(
-        words.line("compare.verdicts", {difference.strict_verdict, difference.numeric_verdict,
-                                        std::to_string(difference.compared)}));
+    lines.push_back(words.line(
+        "compare.verdicts", {difference.text("strict_verdict"), difference.text("numeric_verdict"),
+                             difference.row.show("compared")}));
   }
-  if (!difference.incomplete_why.empty())
-    lines.push_back(words.line("compare.incomplete", {difference.incomplete_why}));
+  if (difference.row.has("incomplete_why"))
+    lines.push_back(words.line("compare.incomplete", {difference.text("incomplete_why")}));
   const auto tell = [&](TextId what, const std::optional<DifferencePlace>& place) {
     if (!place) return;
     lines.push_back(words.line(what, {place->text(words)}));
@@ -50,9 +214,9 @@ std::vector<Line> summary_lines(const RunDifference& difference, Gate gate, cons
   if (two && !strict) tell("compare.beyond", difference.beyond);
   tell("compare.first", difference.first);
   if (two && strict) tell("compare.beyond", difference.beyond);
-  if (!difference.caused_by.empty())
-    lines.push_back(words.line("compare.follows", {difference.caused_by}));
-  if (difference.verdict == "NO_EVIDENCE") lines.push_back(words.line("compare.none"));
+  if (difference.row.has("caused_by"))
+    lines.push_back(words.line("compare.follows", {difference.text("caused_by")}));
+  if (difference.at(Gate::kVerdict) == "NO_EVIDENCE") lines.push_back(words.line("compare.none"));
   return lines;
 }
 
@@ -66,29 +230,22 @@ class TensorCounts : public Query {
 };
 
 void print_json(Options& options, SQLite::Database& db, const RunDifference& difference) {
-  TensorCounts counts(db, difference);
-  std::vector<std::string> tensors;
-  while (counts.step()) {
-    tensors.push_back(
-        json_of_counts(difference_counts(counts, 1), JsonObject().add("tensor", counts.text(0))));
-  }
-  JsonObject object;
+  const RunVerdict& row = difference.row;
+  JsonObject object, total;
   object.add("run_a", difference.a.name).add("run_b", difference.b.name);
-  object.add("verdict", difference.verdict).add("headline", difference.headline());
-  object.add("strict_verdict", difference.strict_verdict);
-  object.add("numeric_verdict", difference.numeric_verdict);
-  object.add("comparable", difference.why_not.empty());
-  object.add("why_not", difference.why_not.empty() ? Cell() : Cell(difference.why_not));
-  object.add("incomplete_why",
-             difference.incomplete_why.empty() ? Cell() : Cell(difference.incomplete_why));
-  object.add("compared", difference.compared).raw("total", json_of_counts(difference.counts));
+  object.add("verdict", row.cell("verdict")).add("headline", difference.headline());
+  for (const char* key : {"strict_verdict", "numeric_verdict"}) object.add(key, row.cell(key));
+  object.add("comparable", !row.has("why_not"));
+  for (const char* key : {"why_not", "incomplete_why", "compared"}) object.add(key, row.cell(key));
+  for (const char* name : kDifferenceCounts) total.add(name, row.cell(name));
+  object.raw("total", total.str());
   const auto json = [](const std::optional<DifferencePlace>& place) {
     return place ? place->json() : "null";
   };
   object.raw("first_difference", json(difference.first));
   object.raw("first_beyond_rounding", json(difference.beyond));
-  object.add("caused_by", difference.caused_by.empty() ? Cell() : Cell(difference.caused_by));
-  object.raw("by_tensor", json_array(tensors));
+  TensorCounts counts(db, difference);
+  object.add("caused_by", row.cell("caused_by")).raw("by_tensor", json_rows(counts));
   options.out.write(object.str() + "\n");
 }
 
@@ -102,11 +259,12 @@ void print_values(Options& options, SQLite::Database& db, const RunDifference& d
                                    "first_tensor",   "first_prompt",    "first_phase",
                                    "first_pos_id",   "tensor"};
   columns.insert(columns.end(), std::begin(kDifferenceCounts), std::end(kDifferenceCounts));
-  std::vector<Cell> row{Cell(difference.a.name), Cell(difference.b.name), Cell(difference.verdict),
-                        Cell(difference.strict_verdict), Cell(difference.numeric_verdict)};
+  std::vector<Cell> row{Cell(difference.a.name), Cell(difference.b.name)};
+  for (const char* key : {"verdict", "strict_verdict", "numeric_verdict"})
+    row.push_back(difference.row.cell(key));
   if (first) {
     row.insert(row.end(), {Cell(first->layer), Cell(first->tensor), Cell(first->prompt),
-                           Cell(first->phase), first->pos_id ? Cell(*first->pos_id) : Cell()});
+                           Cell(first->phase), or_null(first->pos_id)});
   }
   row.resize(columns.size());
   const size_t of_tensor = columns.size() - std::size(kDifferenceCounts) - 1;
@@ -137,7 +295,7 @@ void print_summary(Options& options, SQLite::Database& db, const RunDifference& 
   } else {
     print_markdown(blocks, [&](std::string_view text) { options.out.write(text); });
   }
-  if (!difference.why_not.empty()) return;
+  if (difference.row.has("why_not")) return;
   TensorCounts counts(db, difference);
   print_query(counts, options.out, options.format);
 }
@@ -155,14 +313,13 @@ void print_rows_that_differ(Options& options, SQLite::Database& db,
 
 void print_html(Options& options, SQLite::Database& db, const RunDifference& difference,
                 const CompareArguments& arguments) {
-  const Language language = language_named(arguments.language);
   const ComparisonSummary summary{
       .verdict = difference.at(arguments.gate),
       .kind = difference.fail_kind(arguments.gate),
       .remark = difference.remark(arguments.gate),
-      .lines = summary_lines(difference, arguments.gate, Wording(language))};
+      .lines = summary_lines(difference, arguments.gate, Wording(arguments.language))};
   QueryPool statements(db);
-  write_compare_page(statements, difference.a, difference.b, summary, language,
+  write_compare_page(statements, difference.a, difference.b, summary, arguments.language,
                      [&](std::string_view text) { options.out.write(text); });
 }
 
@@ -186,7 +343,7 @@ int compare(Options& options, const CompareArguments& arguments) {
     print_rows_that_differ(options, db, difference);
   } else if (options.format == Format::kJson) {
     print_json(options, db, difference);
-  } else if (options.format == Format::kTable || options.format == Format::kMarkdown) {
+  } else if (options.for_readers()) {
     print_summary(options, db, difference, arguments.gate);
   } else {
     print_values(options, db, difference);
@@ -199,20 +356,18 @@ int compare(Options& options, const CompareArguments& arguments) {
 void add_compare_command(CLI::App& app, Options& options) {
   CLI::App* command =
       app.add_subcommand("compare", "What differs between two runs, row by row of the same phase");
-  auto arguments = std::make_shared<CompareArguments>();
-  command->add_option("a", arguments->a, "A run, as for --run")->required()->option_text("RUN_A");
-  command->add_option("b", arguments->b, "Another run")->required()->option_text("RUN_B");
-  add_gate_option(*command, arguments->gate);
-  command->add_flag("--rows", arguments->rows, "Instead, every row that differs, in forward order");
-  command
-      ->add_option("--lang", arguments->language, "Language of --format html: en (default) or es")
-      ->check(CLI::IsMember({"en", "es"}))
-      ->option_text("LANG");
-  command->callback([&options, arguments] {
-    options.has_page = true;
-    options.asks_fleet = true;
-    options.action = [&options, arguments] { return compare(options, *arguments); };
-  });
+  CompareArguments& a = add_action(*command, options, compare, Takes::kFleetAndPage);
+  command->add_option("a", a.a, "A run, as for --run")
+      ->required()
+      ->check(offers_answer(kListRuns))
+      ->option_text("RUN_A");
+  command->add_option("b", a.b, "Another run")
+      ->required()
+      ->check(offers_answer(kListRuns))
+      ->option_text("RUN_B");
+  add_gate_option(*command, a.gate);
+  command->add_flag("--rows", a.rows, "Instead, every row that differs, in forward order");
+  add_language_option(*command, a.language, "Language of --format html: en (default) or es");
 }
 
 }  // namespace greta

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cstdio>
 #include <iostream>
-#include <memory>
 #include <set>
 
 #include "cli/greta_db/commands.h"
@@ -44,10 +43,6 @@ struct PruneArguments {
   bool keep_failing = false;
   ForgetManner manner;
 };
-
-std::string counted(int64_t n, const std::string& what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-}
 
 /// What is said of a run before it goes.
 struct DoomedRun {
@@ -139,15 +134,6 @@ bool confirmed(const std::vector<DoomedRun>& doomed) {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-void show_forgetting(const char* what, int64_t done, int64_t all) {
-  if (all == 1) {
-    std::fprintf(stderr, "\r\033[K%s", what);
-  } else {
-    std::fprintf(stderr, "\r\033[K%s %lld of %lld", what, static_cast<long long>(done + 1),
-                 static_cast<long long>(all));
-  }
-}
-
 void print_summary(Options& options, const ForgetSummary& summary, bool dry_run) {
   const std::vector<std::pair<const char*, int64_t>> counts{{"runs", summary.runs},
                                                             {"levels", summary.levels},
@@ -185,21 +171,27 @@ int forget_these(Options& options, std::vector<DoomedRun> doomed, const ForgetMa
   }
   SQLite::Database db = open_for_writing(options.database);
   ForgetSummary summary;
-  const bool shown = isatty(STDERR_FILENO) != 0;
+  ProgressLine line;
   if (!doomed.empty()) {
     if (!manner.yes && !confirmed(doomed)) {
       std::fprintf(stderr, "nothing was forgotten\n");
       return kExitDone;
     }
-    summary = forget_runs(db, runs_of(doomed), shown ? show_forgetting : nullptr,
+    const auto show = [&line](const char* what, int64_t done, int64_t all) {
+      line.show([&] {
+        return std::string(what) +
+               (all == 1 ? "" : " " + std::to_string(done + 1) + " of " + std::to_string(all));
+      });
+    };
+    summary = forget_runs(db, runs_of(doomed), show,
                           manner.running ? WrittenRuns::kForget : WrittenRuns::kRefuse);
   }
   if (manner.vacuum) {
-    if (shown) show_forgetting("giving space back", 0, 1);
+    line.show([] { return std::string("giving space back"); });
     give_back_space(db);
   }
   make_durable(db);
-  if (shown) std::fprintf(stderr, "\r\033[K");
+  line.clear();
   print_summary(options, summary, false);
   if (!decisions.empty()) complain("greta-db", "with them went " + decisions);
   return kExitDone;
@@ -330,33 +322,27 @@ void add_manner(CLI::App& command, ForgetManner& manner) {
 void add_forget_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "forget", "Removes runs with all that belongs to them; their files can be ingested again");
-  auto arguments = std::make_shared<ForgetArguments>();
-  add_run_option(*command, arguments->runs, arguments->repeats)->required();
-  command->add_flag("--unpin", arguments->unpin,
+  ForgetArguments& a = add_action(*command, options, forget);
+  add_run_option(*command, a.runs, a.repeats)->required();
+  command->add_flag("--unpin", a.unpin,
                     "Also runs that are pinned as baselines (greta-db baseline set)");
-  add_manner(*command, arguments->manner);
-  command->callback([&options, arguments] {
-    options.action = [&options, arguments] { return forget(options, *arguments); };
-  });
+  add_manner(*command, a.manner);
 }
 
 void add_prune_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand("prune", "Forgets runs that are older than an age");
-  auto arguments = std::make_shared<PruneArguments>();
+  PruneArguments& a = add_action(*command, options, prune);
   command
       ->add_option_function<std::string>(
-          "--keep", [arguments](const std::string& age) { arguments->keep_days = days_of(age); },
+          "--keep", [&a](const std::string& age) { a.keep_days = days_of(age); },
           "Age up to which runs stay, by their date or else their start: 90d, 12w, 2y")
       ->required()
       ->option_text("AGE");
-  command->add_flag("--keep-failing", arguments->keep_failing, "Runs whose verdict is FAIL stay");
-  command->add_option("--experiment", arguments->experiment, "Only runs of this experiment")
+  command->add_flag("--keep-failing", a.keep_failing, "Runs whose verdict is FAIL stay");
+  command->add_option("--experiment", a.experiment, "Only runs of this experiment")
       ->check(offers_answer(kListExperiments))
       ->option_text("NAME");
-  add_manner(*command, arguments->manner);
-  command->callback([&options, arguments] {
-    options.action = [&options, arguments] { return prune(options, *arguments); };
-  });
+  add_manner(*command, a.manner);
 }
 
 }  // namespace greta

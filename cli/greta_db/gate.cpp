@@ -18,6 +18,7 @@
 #include "common/json_text.h"
 #include "common/trouble.h"
 #include "common/utf8.h"
+#include "db/clickhouse/address.h"
 #include "db/judge.h"
 
 namespace greta {
@@ -27,7 +28,8 @@ namespace {
 constexpr int kBisectSkips = 125;
 
 struct GateArguments {
-  std::string run, commit, lineage, baseline, junit, markdown, json, html, language = "en";
+  std::string run, commit, lineage, baseline, junit, markdown, json, html;
+  Language language = Language::kEnglish;
   Repeats repeats = Repeats::kAll;
   Gate gate = Gate::kVerdict;
   bool force = false, require_baseline = false, recorded = false;
@@ -35,22 +37,17 @@ struct GateArguments {
 
 constexpr const char* kJsonStart = "{\"answer\":\"";  // of gate_json
 
-/// A kind of file that the gate writes: its option, and what every such file begins with.
-struct FileKind {
-  const char* option;
-  std::vector<std::string> beginnings;
-
-  bool is_ours(const std::filesystem::path& file) const {
-    size_t longest = 0;
-    for (const std::string& one : beginnings) longest = std::max(longest, one.size());
-    std::string start(longest, '\0');
-    std::ifstream in(file, std::ios::binary);
-    in.read(start.data(), static_cast<std::streamsize>(longest));
-    start.resize(static_cast<size_t>(std::max<std::streamsize>(in.gcount(), 0)));
-    return std::any_of(beginnings.begin(), beginnings.end(),
-                       [&](const std::string& one) { return start.starts_with(one); });
-  }
-};
+/// True if a file begins as one of these.
+bool begins_as(const std::filesystem::path& file, const std::vector<std::string>& beginnings) {
+  size_t longest = 0;
+  for (const std::string& one : beginnings) longest = std::max(longest, one.size());
+  std::string start(longest, '\0');
+  std::ifstream in(file, std::ios::binary);
+  in.read(start.data(), static_cast<std::streamsize>(longest));
+  start.resize(static_cast<size_t>(std::max<std::streamsize>(in.gcount(), 0)));
+  return std::any_of(beginnings.begin(), beginnings.end(),
+                     [&](const std::string& one) { return start.starts_with(one); });
+}
 
 /// A file of --junit, --markdown, --json or --html: nothing, standard output, or a file that
 /// appears whole.
@@ -58,16 +55,17 @@ class Target {
  public:
   /// Throws UsageError where nothing can be written, or where something would be lost: before
   /// anything is touched. A file that is there is replaced with `force`, when it is empty, or when
-  /// an earlier gate wrote it.
-  Target(const FileKind& kind, const std::string& name, const std::string& database, bool force) {
+  /// an earlier gate wrote it, as what it begins with tells.
+  Target(const std::string& option, const std::string& name,
+         const std::vector<std::string>& beginnings, const std::string& database, bool force) {
     if (name.empty()) return;
-    given_ = std::string(kind.option) + " " + name;
+    given_ = option + " " + name;
     if (name == "-") {
       standard_output_ = true;
       return;
     }
     namespace fs = std::filesystem;
-    refuse_database_file(kind.option, name, database);
+    refuse_database_file(option, name, database);
     file_ = file_behind(name);  // a link stays, and what it names is replaced
     if (!fs::is_directory(file_.parent_path())) {
       const fs::path folder = fs::path(name).parent_path();
@@ -78,9 +76,9 @@ class Target {
     if (!fs::is_regular_file(file_)) {
       throw UsageError(given_ + " is there and is no regular file; - is standard output");
     }
-    is_ours_ = kind.is_ours(file_);
+    is_ours_ = begins_as(file_, beginnings);
     if (is_ours_ || force || fs::is_empty(file_)) return;
-    throw UsageError(given_ + " is there, and no gate wrote it as " + kind.option +
+    throw UsageError(given_ + " is there, and no gate wrote it as " + option +
                      ": name another file, or give --force to replace it");
   }
 
@@ -111,16 +109,15 @@ class Target {
   std::unique_ptr<NewFile> new_file_;
 };
 
-enum TargetKind { kJunit, kMarkdown, kJson, kHtml, kTargetKinds };
+using Targets = std::array<Target, 4>;  // JUnit, Markdown, JSON, HTML
 
 /// One of each kind, checked and begun.
-std::array<Target, kTargetKinds> begin_targets(const GateArguments& a,
-                                               const std::string& database) {
+Targets begin_targets(const GateArguments& a, const std::string& database) {
   const auto target = [&](const char* option, const std::string& name,
-                          std::vector<std::string> beginnings) {
-    return Target({option, std::move(beginnings)}, name, database, a.force);
+                          const std::vector<std::string>& beginnings) {
+    return Target(option, name, beginnings, database, a.force);
   };
-  std::array<Target, kTargetKinds> all{
+  Targets all{
       target("--junit", a.junit, {kJunitStart}), target("--markdown", a.markdown, {kMarkdownStart}),
       target("--json", a.json, {kJsonStart}),
       target("--html", a.html,
@@ -231,7 +228,7 @@ Question question_of(const GateArguments& arguments) {
 }
 
 int gate(Options& options, const GateArguments& arguments) {
-  std::array<Target, kTargetKinds> targets = begin_targets(arguments, options.database);
+  Targets targets = begin_targets(arguments, options.database);
   AskedDatabase asked(options.database, question_of(arguments));
   SQLite::Database& db = asked.db();
   db.exec("BEGIN");  // one state of the database for all queries
@@ -246,14 +243,13 @@ int gate(Options& options, const GateArguments& arguments) {
   const bool prints_page = !printed && options.format == Format::kHtml;
   auto& [junit, markdown, json, html] = targets;
   const bool prints_json = !printed && options.format == Format::kJson;
-  const Language language = language_named(arguments.language);
   GateShow english(options.database, runs, status, Language::kEnglish);
-  if (junit.wanted()) junit.write(options.out, gate_junit(options.database, runs));
+  if (junit.wanted()) junit.write(options.out, gate_junit(options.database, english, runs));
   if (markdown.wanted()) markdown.write(options.out, english.markdown());
   std::string data, page;
   if (json.wanted() || html.wanted() || prints_page || prints_json) data = gate_json(runs, status);
   if (html.wanted() || prints_page)
-    page = GateShow(options.database, runs, status, language).page(data);
+    page = GateShow(options.database, runs, status, arguments.language).page(data);
   if (json.wanted()) json.write(options.out, data);
   if (html.wanted()) html.write(options.out, page);
   if (prints_json) {
@@ -291,9 +287,14 @@ int gate_recorded(Options& options, const GateArguments& arguments) {
   }
 }
 
-int gate_or_answer(Options& options, GateArguments arguments) {
-  if (!arguments.commit.empty()) arguments.commit = Repository(".").commit(arguments.commit);
-  return arguments.recorded ? gate_recorded(options, arguments) : gate(options, arguments);
+int gate_or_answer(Options& options, GateArguments& a) {
+  if (a.run.empty() && a.commit.empty()) throw UsageError("--run or --commit is required");
+  if (a.recorded && !(a.junit + a.markdown + a.json + a.html).empty())
+    throw UsageError("--recorded prints a line per run, and writes no file");
+  if (!a.commit.empty() && clickhouse::is_address(options.database))
+    throw UsageError("--commit asks a file: `greta-db pull` brings runs of a warehouse into one");
+  if (!a.commit.empty()) a.commit = Repository(".").commit(a.commit);
+  return a.recorded ? gate_recorded(options, a) : gate(options, a);
 }
 
 void add_file_option(CLI::App& command, const char* name, std::string& file, const char* help) {
@@ -307,69 +308,54 @@ void add_file_option(CLI::App& command, const char* name, std::string& file, con
 void add_gate_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "gate", "May this merge? A run's own verdict, and what changed since its baseline");
-  auto arguments = std::make_shared<GateArguments>();
-  CLI::Option* run = add_run_option(*command, arguments->run, arguments->repeats);
+  GateArguments& a = add_action(*command, options, gate_or_answer, Takes::kFleetAndPage);
+  CLI::Option* run = add_run_option(*command, a.run, a.repeats);
   CLI::Option* commit =
       command
-          ->add_option("--commit", arguments->commit,
+          ->add_option("--commit", a.commit,
                        "In place of --run: the runs of this commit, which git finds in the current "
                        "folder")
           ->excludes(run)
           ->excludes(command->get_option("--latest"))
           ->option_text("REV");
-  command->add_option("--lineage", arguments->lineage, "With --commit: only runs of this lineage")
+  command->add_option("--lineage", a.lineage, "With --commit: only runs of this lineage")
       ->needs(commit)
       ->check(offers_answer("query 'SELECT DISTINCT lineage FROM lineage'"))
       ->option_text("NAME");
   command
       ->add_flag(
-          "--recorded", arguments->recorded,
+          "--recorded", a.recorded,
           "With --commit: answer git bisect run by the runs' own verdicts, or against --baseline: "
           "0 good, 1 bad, 125 no run or no verdict, 128 an error")
       ->needs(commit);
   command
-      ->add_option("--baseline", arguments->baseline,
+      ->add_option("--baseline", a.baseline,
                    "Hold it against this run (default: the baseline of its lineage)")
       ->check(offers_answer(kListRuns))
       ->option_text("NAME");
-  command->add_flag("--require-baseline", arguments->require_baseline,
+  command->add_flag("--require-baseline", a.require_baseline,
                     "Without a baseline there is no PASS: exit status 3");
   CLI::Option* strict = command->add_flag_callback(
-      "--strict", [arguments] { arguments->gate = Gate::kStrict; },
+      "--strict", [&a] { a.gate = Gate::kStrict; },
       "Go by the strict verdict: rounding fails (default: the verdict to act on)");
   command
       ->add_flag_callback(
-          "--numeric", [arguments] { arguments->gate = Gate::kNumeric; },
+          "--numeric", [&a] { a.gate = Gate::kNumeric; },
           "Go by the numeric verdict: rounding passes")
       ->excludes(strict);
-  add_file_option(*command, "--junit", arguments->junit,
+  add_file_option(*command, "--junit", a.junit,
                   "Write a JUnit report, a case per prompt and layer; - is standard output");
-  add_file_option(*command, "--markdown", arguments->markdown,
+  add_file_option(*command, "--markdown", a.markdown,
                   "Write a summary of at most 40 lines for GitHub or GitLab");
-  add_file_option(*command, "--json", arguments->json, "Write all of it as one JSON object");
-  add_file_option(*command, "--html", arguments->html,
+  add_file_option(*command, "--json", a.json, "Write all of it as one JSON object");
+  add_file_option(*command, "--html", a.html,
                   "Write a page for a browser, as --format html prints it");
-  command->add_flag("--force", arguments->force,
-                    "Replace files that exist, also those that no gate wrote");
-  command->add_option("--lang", arguments->language, "Language of the page: en (default) or es")
-      ->check(CLI::IsMember({"en", "es"}))
-      ->option_text("LANG");
+  command->add_flag("--force", a.force, "Replace files that exist, also those that no gate wrote");
+  add_language_option(*command, a.language, "Language of the page: en (default) or es");
   command->footer(
       "Examples:\n"
       "  greta-db gate --run ci-1a2b3c4 --junit gate.xml\n"
       "  git bisect run greta-db --db \"$PWD/greta.db\" gate --commit HEAD --recorded");
-  command->callback([&options, arguments] {
-    if (arguments->run.empty() && arguments->commit.empty()) {
-      throw CLI::RequiredError("--run or --commit");
-    }
-    const auto& a = *arguments;
-    if (a.recorded && !(a.junit + a.markdown + a.json + a.html).empty()) {
-      throw CLI::ValidationError("--recorded", "prints a line per run, and writes no file");
-    }
-    options.has_page = true;
-    options.asks_fleet = arguments->commit.empty();
-    options.action = [&options, arguments] { return gate_or_answer(options, *arguments); };
-  });
 }
 
 }  // namespace greta

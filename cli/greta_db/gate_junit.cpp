@@ -5,44 +5,13 @@
 namespace greta {
 namespace {
 
-/// A text or attribute of XML 1.0: what that forbids, and what nobody would see, is spelled out;
-/// lines of a text stay.
+/// A text or attribute of XML 1.0; lines of a text stay.
 std::string xml(std::string_view text, bool lines = false) {
-  std::string escaped;
-  const std::string shown = utf8::printable(text, lines ? "\n" : "");
-  for (std::string_view rest = shown; !rest.empty();) {
-    const utf8::Head head = utf8::head(rest);
-    if (rest[0] == '&') {
-      escaped += "&amp;";
-    } else if (rest[0] == '<') {
-      escaped += "&lt;";
-    } else if (rest[0] == '>') {
-      escaped += "&gt;";
-    } else if (rest[0] == '"') {
-      escaped += "&quot;";
-    } else if (head.code == 0xFFFE || head.code == 0xFFFF) {
-      escaped += utf8::kReplacement;
-    } else {
-      escaped += rest.substr(0, head.bytes);
-    }
-    rest.remove_prefix(head.bytes);
-  }
-  return escaped;
+  return Html().text(text, lines ? "\n" : "").take();
 }
 
 std::string attribute(const char* name, std::string_view value) {
   return " " + std::string(name) + "=\"" + xml(value) + "\"";
-}
-
-/// True if it is of the form 2026-02-07T00:00:00Z, which readers of a report insist on.
-bool is_timestamp(std::string_view text) {
-  constexpr std::string_view kForm = "dddd-dd-ddTdd:dd:ddZ";
-  if (text.size() != kForm.size()) return false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool digit = text[i] >= '0' && text[i] <= '9';
-    if (kForm[i] == 'd' ? !digit : text[i] != kForm[i]) return false;
-  }
-  return true;
 }
 
 /// The cases of one suite, and how many of each kind.
@@ -69,12 +38,12 @@ class Suite {
     add(name, "<skipped" + attribute("message", message) + "/>");
   }
 
-  /// `timestamp` in ISO 8601; another is left out.
+  /// `timestamp`: "" unknown.
   std::string str(const std::string& timestamp) const {
-    std::string text = " <testsuite" + attribute("name", run_) + counts() +
-                       attribute("skipped", std::to_string(skipped)) + attribute("time", "0");
-    if (is_timestamp(timestamp)) text += attribute("timestamp", timestamp);
-    return text + ">\n" + cases_ + " </testsuite>\n";
+    return " <testsuite" + attribute("name", run_) + counts() +
+           attribute("skipped", std::to_string(skipped)) + attribute("time", "0") +
+           (timestamp.empty() ? "" : attribute("timestamp", timestamp)) + ">\n" + cases_ +
+           " </testsuite>\n";
   }
 
   std::string counts() const {
@@ -100,54 +69,51 @@ class Suite {
   std::string run_, cases_;
 };
 
+/// A line of a text, of which no name ends another line.
+std::string line(const std::string& text) { return utf8::printable(text) + "\n"; }
+
 /// "looks like UNRELATED: ... (...)", a line each, of a place.
 std::string findings_text(GatedRun& run, const FailPlace& place) {
   std::string text;
-  for (const PairFinding& finding : run.findings(place)) {
-    text += "looks like " + utf8::printable(finding.text(kEnglishWords)) + "\n";
-  }
+  for (const PairFinding& finding : run.findings(place))
+    text += line("looks like " + finding.text(kEnglishWords));
   return text;
 }
 
-/// Facts that the verdict leaves out, a line each: texts that were not judged, and what people
-/// decided: waivers, and tolerances that are not as shipped.
-std::string decisions_text(const GatedRun& run) {
-  std::string text;
-  if (run.row().has("unjudged_texts")) text = run.row().show("unjudged_texts") + "\n";
-  for (const AppliedWaiver& waiver : run.waivers())
-    text += "waived: " + utf8::printable(waiver_text(waiver, kEnglishWords)) + "\n";
-  for (const std::string& tolerance : run.tolerances(kEnglishWords))
-    text += "tolerance: " + utf8::printable(tolerance) + "\n";
+/// All that the gate says of a run, a line each.
+std::string facts_text(const GateShow& show, GatedRun& run) {
+  std::string text = line(show.headline(run).text());
+  for (const auto& [label, value] : show.facts(run, GateShow::Amount::kAll).items)
+    text += line(label.text() + ": " + value.text());
   return text;
 }
 
-void add_verdict(Suite& suite, GatedRun& run, const std::string& more) {
+void add_verdict(Suite& suite, GatedRun& run, const std::string& facts) {
   const std::string own = run.own(run.gate());
   const FailPlace place = run.fail();
-  const std::string decisions = decisions_text(run), details = more + decisions;
   if (own == "PASS") {
-    suite.pass("verdict", decisions);
+    suite.pass("verdict", facts);
   } else if (own == "FAIL") {
     suite.fail("verdict", place.cause.empty() ? own : place.cause, run.own_text(kEnglishWords),
-               findings_text(run, place) + details);
+               facts);
   } else {
-    suite.error("verdict", own, own + ": " + run.no_verdict_text(kEnglishWords), details);
+    suite.error("verdict", own, own + ": " + run.no_verdict_text(kEnglishWords), facts);
   }
 }
 
-void add_change(Suite& suite, GatedRun& run, const std::string& more) {
+void add_change(Suite& suite, GatedRun& run, const std::string& facts) {
   const std::string name = "what changed since the baseline", text = run.change_text(kEnglishWords);
-  if (run.lacks_baseline()) return suite.error(name, "INCOMPARABLE", text, more);
+  if (run.lacks_baseline()) return suite.error(name, "INCOMPARABLE", text, facts);
   if (!run.has_baseline()) return suite.skip(name, text);
   const std::string change = run.row().text("unwaived_change");
-  if (change == "INCOMPARABLE") return suite.error(name, change, text, more);
-  if (run.change_fails()) return suite.fail(name, change, text, more);
-  suite.pass(name, run.waived_rows(run.gate()) > 0 ? text + "\n" + decisions_text(run) : "");
+  if (change == "INCOMPARABLE") return suite.error(name, change, text, facts);
+  if (run.change_fails()) return suite.fail(name, change, text, facts);
+  suite.pass(name, run.waived_rows(run.gate()) > 0 ? line(text) : "");
 }
 
 /// "3 pairs waived: attn_out until 2026-12-31: reason (...)": what is waived in a layer.
 std::string waived_in(const GatedRun& run, int64_t layer, int64_t pairs) {
-  std::string text = std::to_string(pairs) + (pairs == 1 ? " pair" : " pairs") + " waived";
+  std::string text = counted(pairs, "pair") + " waived";
   for (const AppliedWaiver& waiver : run.waivers()) {
     if (waiver.layer && *waiver.layer != layer) continue;
     text += "; " + waived_place(waiver, kEnglishWords) + " until " + waiver.until + ": " +
@@ -166,8 +132,7 @@ void add_cases(Suite& suite, GatedRun& run, const std::string& more) {
       place.prompt = prompt;
       place.tensor = tensor;
       place.layer = layer;
-      suite.fail(name, cause, message,
-                 utf8::printable(message) + "\n" + findings_text(run, place) + more);
+      suite.fail(name, cause, message, line(message) + findings_text(run, place) + more);
     } else if (status == "NO_EVIDENCE") {
       suite.skip(name, waived > 0 ? "all of it is waived: " + waived_in(run, layer, waived)
                                   : "nothing was compared");
@@ -181,19 +146,16 @@ void add_cases(Suite& suite, GatedRun& run, const std::string& more) {
 
 }  // namespace
 
-std::string gate_junit(const std::string& database, GatedRuns& runs) {
+std::string gate_junit(const std::string& database, const GateShow& show, GatedRuns& runs) {
   std::string suites;
   Suite all("");
   for (const auto& run : runs) {
-    const std::string more = more_command(database, *run) + "\n";
+    const std::string facts = facts_text(show, *run);
     Suite suite(run->name());
-    add_verdict(suite, *run, more);
-    add_change(suite, *run, more);
-    add_cases(suite, *run, more);
-    const RunVerdict& row = run->row();
-    std::string timestamp = row.text("started_at");
-    if (timestamp.empty() && row.has("date")) timestamp = row.text("date") + "T00:00:00Z";
-    suites += suite.str(timestamp);
+    add_verdict(suite, *run, facts);
+    add_change(suite, *run, facts);
+    add_cases(suite, *run, line(more_command(database, *run)));
+    suites += suite.str(run->row().text("timestamp"));
     all.tests += suite.tests;
     all.failures += suite.failures;
     all.errors += suite.errors;

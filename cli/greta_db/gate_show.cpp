@@ -125,7 +125,7 @@ std::string GateShow::page(const std::string& json) {
   }
   JsonObject data;
   data.add("version", 1).add("kind", std::string_view("gate"));
-  data.raw("words", JsonObject().add("close", std::string_view(words_("page.close"))).str());
+  data.raw("words", json_of_words({"page.close"}, words_));
   content.data = data.raw("gate", json).str();
   return page_of(content, words_.language());
 }

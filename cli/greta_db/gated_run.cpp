@@ -22,46 +22,9 @@ constexpr const char* kColumns =
     " waived_divergent, waived_rows, waived_changed_rows, unwaived_change, incomplete_why,"
     " no_baseline_why, baseline_id, commit_sha, unjudged_texts,"
     " (SELECT r.started_at FROM run r WHERE r.id = run_id) AS started_at,"
+    " (SELECT strftime('%Y-%m-%dT%H:%M:%SZ', coalesce(r.started_at, r.date)) FROM run r"
+    "  WHERE r.id = run_id) AS timestamp,"
     " (SELECT r.commit_sha FROM run r WHERE r.id = baseline_id) AS baseline_commit_sha";
-
-std::string json_of_texts(const std::vector<std::string>& texts) {
-  std::vector<std::string> all;
-  for (const std::string& text : texts) all.push_back(as_json(text));
-  return json_array(all);
-}
-
-/// Tolerances that differ from those that greta ships, of trace points that the run has.
-std::vector<GatedTolerance> tolerances_of(QueryPool& statements, int64_t run_id) {
-  const std::string shipped =
-      "WITH shipped(tensor_id, dtype, rel_l2) AS (" + shipped_rows("tolerance") + ") ";
-  const std::string given = "SELECT tensor_id, dtype, rel_l2 FROM ";
-  Query any(statements, shipped + "SELECT 1 FROM (SELECT * FROM (" + given + "tolerance EXCEPT " +
-                            given + "shipped) UNION ALL SELECT * FROM (" + given +
-                            "shipped EXCEPT " + given + "tolerance)) LIMIT 1");
-  std::vector<GatedTolerance> tolerances;
-  if (!any.step()) return tolerances;
-  Query query(statements,
-              shipped +
-                  "SELECT t.name, r.dtype, o.rel_l2, (SELECT s.rel_l2 FROM shipped s"
-                  " WHERE (s.tensor_id = t.id OR s.tensor_id IS NULL)"
-                  " AND (s.dtype = r.dtype OR s.dtype IS NULL)"
-                  " ORDER BY s.tensor_id IS NULL, s.dtype IS NULL LIMIT 1) AS shipped"
-                  " FROM (SELECT DISTINCT x.tensor_id AS id FROM trace_row x WHERE x.run_id = ?1) p"
-                  " JOIN tensor t ON t.id = p.id CROSS JOIN run r ON r.id = ?1"
-                  " CROSS JOIN run_tolerance o ON o.run_id = r.id AND o.tensor_id = t.id"
-                  " WHERE o.rel_l2 IS NOT (SELECT s.rel_l2 FROM shipped s"
-                  " WHERE (s.tensor_id = t.id OR s.tensor_id IS NULL)"
-                  " AND (s.dtype = r.dtype OR s.dtype IS NULL)"
-                  " ORDER BY s.tensor_id IS NULL, s.dtype IS NULL LIMIT 1) ORDER BY t.ord, t.name");
-  query.bind(1, run_id);
-  while (query.step()) {
-    const auto number = [&](int i) {
-      return query.is_null(i) ? std::nullopt : std::optional(query.cell(i).real);
-    };
-    tolerances.push_back({query.text(0), query.text(1), number(2), number(3)});
-  }
-  return tolerances;
-}
 
 }  // namespace
 
@@ -77,7 +40,6 @@ GatedRun::GatedRun(QueryPool& statements, const Run& run, std::optional<int64_t>
   gate_ = gate != Gate::kVerdict            ? gate
           : row_->text("gate") == "numeric" ? Gate::kNumeric
                                             : Gate::kStrict;
-  tolerances_ = tolerances_of(statements, run.id);
   waivers_ = applied_waivers(statements, run.id);
   if (waived_rows(Gate::kStrict) > 0) count_waived_rows(row_->number("baseline_id"));
 }
@@ -97,13 +59,12 @@ void GatedRun::count_waived_rows(int64_t baseline) {
     auto known = std::find_if(waivers_.begin(), waivers_.end(),
                               [&](const AppliedWaiver& one) { return one.id >= id; });
     if (known == waivers_.end() || known->id != id) {
-      known = waivers_.insert(
-          known, {.id = id,
-                  .tensor = query.text(1),
-                  .layer = query.is_null(2) ? std::nullopt : std::optional(query.integer(2)),
-                  .until = query.text(3),
-                  .reason = query.text(4),
-                  .created_by = query.text(5)});
+      known = waivers_.insert(known, {.id = id,
+                                      .tensor = query.text(1),
+                                      .layer = query.cell(2).id(),
+                                      .until = query.text(3),
+                                      .reason = query.text(4),
+                                      .created_by = query.text(5)});
     }
     known->rows = rows;
   }
@@ -119,14 +80,35 @@ std::string GatedRun::own(Gate gate) const {
 }
 
 std::vector<std::string> GatedRun::tolerances(const Wording& words) const {
-  const auto number = [&](const std::optional<double>& value) {
-    return value ? shortest_real(*value) : words("gate.tolerance.none");
-  };
+  const std::string shipped =
+      "WITH shipped(tensor_id, dtype, rel_l2) AS (" + shipped_rows("tolerance") + ") ";
+  Query any(statements_, shipped +
+                             "SELECT 1 FROM (SELECT tensor_id, dtype, rel_l2 FROM (SELECT * "
+                             "FROM tolerance EXCEPT SELECT * FROM shipped)"
+                             " UNION ALL SELECT * FROM (SELECT * FROM shipped EXCEPT SELECT *"
+                             " FROM tolerance)) LIMIT 1");
   std::vector<std::string> texts;
-  for (const GatedTolerance& one : tolerances_) {
-    std::string what = one.tensor;
-    if (!one.dtype.empty()) what = words("gate.tolerance.of", {what, one.dtype});
-    texts.push_back(words("gate.tolerance.text", {what, number(one.rel_l2), number(one.shipped)}));
+  if (!any.step()) return texts;
+  const std::string of_place =
+      "(SELECT s.rel_l2 FROM shipped s WHERE (s.tensor_id = t.id OR s.tensor_id IS NULL)"
+      " AND (s.dtype = r.dtype OR s.dtype IS NULL)"
+      " ORDER BY s.tensor_id IS NULL, s.dtype IS NULL LIMIT 1)";
+  RunQuery query(
+      statements_, run_id_,
+      shipped + "SELECT t.name, r.dtype, o.rel_l2, " + of_place +
+          " FROM (SELECT DISTINCT x.tensor_id AS id FROM trace_row x WHERE x.run_id = ?1) p"
+          " JOIN tensor t ON t.id = p.id CROSS JOIN run r ON r.id = ?1"
+          " CROSS JOIN run_tolerance o ON o.run_id = r.id AND o.tensor_id = t.id"
+          " WHERE o.rel_l2 IS NOT " +
+          of_place + " ORDER BY t.ord, t.name");
+  const auto number = [&](int column) {
+    return query.is_null(column) ? words("gate.tolerance.none")
+                                 : shortest_real(query.cell(column).real);
+  };
+  while (query.step()) {
+    std::string what = query.text(0);
+    if (!query.is_null(1)) what = words("gate.tolerance.of", {what, query.text(1)});
+    texts.push_back(words("gate.tolerance.text", {what, number(2), number(3)}));
   }
   return texts;
 }
@@ -188,15 +170,12 @@ std::string GatedRun::change_text(const Wording& words) const {
 
 FailPlace GatedRun::changed_place() const {
   const RunVerdict& v = *row_;
-  const auto id = [&](const char* column) {
-    return v.has(column) ? std::optional(v.number(column)) : std::nullopt;
-  };
   return {.cause = "",
           .root_cause = "",
           .prompt = v.text("changed_prompt"),
           .tensor = v.text("changed_tensor"),
-          .layer = id("changed_layer"),
-          .pos = id("changed_pos_id")};
+          .layer = v.cell("changed_layer").id(),
+          .pos = v.cell("changed_pos_id").id()};
 }
 
 std::string GatedRun::no_verdict_text(const Wording& words) const {
@@ -242,10 +221,7 @@ const std::vector<GateCase>& GatedRun::cases() {
 }
 
 std::string GatedRun::json() {
-  RunQuery row = verdict_of(statements_, run_id_);
-  row.step();
-  const RunVerdict verdict(row);
-  std::string object = json_of(JudgedRun(statements_, run_id_, verdict));
+  std::string object = json_of(statements_, JudgedRow(statements_, {run_id_, name_}));
   JsonObject gate, fail, change;
   const FailPlace place = this->fail();
   const std::string answer = this->answer(), own = this->own(gate_);

@@ -20,13 +20,6 @@ struct GateCase {
   int64_t layer = 0, waived = 0;
 };
 
-/// A tolerance that is not the one that greta ships; of every dtype and no known value where those
-/// are not there.
-struct GatedTolerance {
-  std::string tensor, dtype;
-  std::optional<double> rel_l2, shipped;
-};
-
 /// One run and what the gate says of it: the row of the view `gate`, by column name.
 class GatedRun {
  public:
@@ -104,7 +97,6 @@ class GatedRun {
   std::optional<RunVerdict> row_;
   Gate gate_ = Gate::kNumeric;
   std::vector<AppliedWaiver> waivers_;
-  std::vector<GatedTolerance> tolerances_;
   std::vector<std::string> later_;
   std::optional<std::vector<GateCase>> cases_;
   std::optional<std::vector<PairFinding>> findings_;  // of all prompts
@@ -121,12 +113,6 @@ inline constexpr const char* kJunitStart =
     "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"greta-db gate\"";
 inline constexpr const char* kMarkdownStart = "### greta gate: ";
 
-/// A JUnit report, as Jenkins, GitLab and GitHub's actions take it: a suite per run, with a case
-/// for its verdict, one for what changed since its baseline, and one per prompt and layer (view
-/// gate_case). A FAIL is a failure, no verdict an error, and what is waived or not compared is
-/// skipped.
-std::string gate_junit(const std::string& database, GatedRuns& runs);
-
 /// The answer of the gate to a reader. `status` is the exit status.
 class GateShow {
  public:
@@ -137,11 +123,12 @@ class GateShow {
   /// A page for a browser; `json` is what --json writes.
   std::string page(const std::string& json);
 
- private:
-  enum class Amount { kAll, kSome };
-
+  /// What is said of a run before its facts.
   Line headline(const GatedRun& run, FailKind kind = FailKind::kNone) const;
+  enum class Amount { kAll, kSome };
   FactList facts(GatedRun& run, Amount amount) const;
+
+ private:
   Line sentence() const;
   ShownTable table() const;
   Blocks section(GatedRun& run) const;
@@ -155,6 +142,12 @@ class GateShow {
   int status_;
   Wording words_;
 };
+
+/// A JUnit report, as Jenkins, GitLab and GitHub's actions take it: a suite per run, with a case
+/// for its verdict, one for what changed since its baseline, and one per prompt and layer (view
+/// gate_case). A FAIL is a failure, no verdict an error, and what is waived or not compared is
+/// skipped.
+std::string gate_junit(const std::string& database, const GateShow& show, GatedRuns& runs);
 
 /// "PASS", "FAIL", "no verdict": of an exit status.
 std::string answer_of_status(int status);

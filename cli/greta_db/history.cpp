@@ -1,10 +1,8 @@
 #include "cli/show/history.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,7 +16,6 @@
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
 #include "common/completion.h"
-#include "common/stop_signal.h"
 #include "common/utf8.h"
 
 namespace greta {
@@ -28,7 +25,8 @@ namespace {
 constexpr size_t kMostRunPages = 20;
 
 struct HistoryArguments {
-  std::string experiment, mode, since, language = "en", with_runs;
+  std::string experiment, mode, since, with_runs;
+  Language language = Language::kEnglish;
   size_t most_runs = kMostRunPages;
   Gate gate = Gate::kVerdict;
   bool matrix = false, force = false;
@@ -122,7 +120,8 @@ void check_filters(SQLite::Database& db, const HistoryArguments& arguments) {
 
 /// history.html in a folder, and beside it the pages of the runs that there is most to see of.
 void write_folder(Options& options, QueryPool& statements, const History& history,
-                  const HistoryArguments& arguments, Language language) {
+                  const HistoryArguments& arguments) {
+  const Language language = arguments.language;
   const std::filesystem::path folder = arguments.with_runs;
   std::filesystem::create_directories(folder);
   std::vector<Run> runs = runs_worth_a_page(history);
@@ -135,24 +134,15 @@ void write_folder(Options& options, QueryPool& statements, const History& histor
         unique_name(taken, report_stem(experiment_of(statements, run), run.name, false)) + ".html";
   }
   const std::filesystem::path page = folder / "history.html";
-  std::vector<std::filesystem::path> files{page};
-  for (const Run& run : runs) files.push_back(folder / pages[run.id]);
-  for (const std::filesystem::path& file : files) {  // before the first is written
-    refuse_database_file("--with-runs", file, options.database);
-    if (!arguments.force && std::filesystem::exists(std::filesystem::symlink_status(file)))
-      throw_file_error(file, EEXIST);
-  }
-  const auto write = [&](const std::filesystem::path& file, const auto& content) {
-    NewFile target(file, arguments.force);
-    content([&](std::string_view text) { target.write(text); });
-    target.keep();
-  };
+  std::vector<std::pair<std::filesystem::path, FileContent>> files;
   for (const Run& run : runs) {
-    throw_if_stopped();
-    write(folder / pages[run.id],
-          [&](const TextSink& sink) { write_run_page(statements, {run}, language, sink); });
+    files.emplace_back(folder / pages[run.id], [&statements, run, language](const TextSink& sink) {
+      write_run_page(statements, {run}, language, sink);
+    });
   }
-  write(page, [&](const TextSink& sink) { write_history_page(history, pages, language, sink); });
+  files.emplace_back(
+      page, [&](const TextSink& sink) { write_history_page(history, pages, language, sink); });
+  write_files("--with-runs", options.database, arguments.force, files);
   options.out.write("wrote " + utf8::printable(page.string()) + " and the pages of " +
                     std::to_string(runs.size()) + (runs.size() == 1 ? " run" : " runs"));
   if (runs.size() < all) {
@@ -171,16 +161,15 @@ int history_page(Options& options, const HistoryArguments& arguments) {
   question.drift = !question.rows;
   AskedDatabase asked(options.database, question);
   SQLite::Database& db = asked.db();
-  const Language language = language_named(arguments.language);
   db.exec("BEGIN");  // one state of the database for all queries
   check_filters(db, arguments);
   const History history = read_history(db, where_of(arguments));
   if (arguments.with_runs.empty()) {
-    write_history_page(history, {}, language,
+    write_history_page(history, {}, arguments.language,
                        [&](std::string_view text) { options.out.write(text); });
   } else {
     QueryPool statements(db);
-    write_folder(options, statements, history, arguments, language);
+    write_folder(options, statements, history, arguments);
   }
   return kExitDone;
 }
@@ -193,8 +182,7 @@ int history(Options& options, const HistoryArguments& arguments) {
   db.exec("BEGIN");  // one state of the database: what is kept stays so until it is read
   check_filters(db, arguments);
   const Where where = where_of(arguments);
-  const bool for_readers = options.format == Format::kTable || options.format == Format::kMarkdown;
-  if (arguments.matrix || for_readers) {
+  if (arguments.matrix || options.for_readers()) {
     Query query(db,
                 "SELECT " + std::string(kVerdictColumns) +
                     ", change, lineage, dtype FROM (SELECT v.*, CASE WHEN m.injected THEN"
@@ -255,45 +243,32 @@ void add_filters(CLI::App& command, HistoryArguments& arguments) {
 void add_history_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "history", "How verdicts, and what is computed, moved across dates, commits and modes");
-  auto arguments = std::make_shared<HistoryArguments>();
-  add_filters(*command, *arguments);
-  command->add_flag("--matrix", arguments->matrix,
+  HistoryArguments& a = add_action(*command, options, history, Takes::kFleetAndPage);
+  add_filters(*command, a);
+  command->add_flag("--matrix", a.matrix,
                     "Commits down, modes across: the verdict of each and what changed");
-  add_gate_option(*command, arguments->gate);
-  command
-      ->add_option("--lang", arguments->language, "Language of --format html: en (default) or es")
-      ->check(CLI::IsMember({"en", "es"}))
-      ->option_text("LANG");
+  add_gate_option(*command, a.gate);
+  add_language_option(*command, a.language, "Language of --format html: en (default) or es");
   CLI::Option* with_runs =
       command
-          ->add_option("--with-runs", arguments->with_runs,
+          ->add_option("--with-runs", a.with_runs,
                        "With --format html: write DIR/history.html, and beside it pages of runs,"
                        " which it links to")
           ->check([](const std::string& text) { return text.empty() ? "give a directory" : ""; })
           ->option_text("DIR");
   command
-      ->add_option("--most-runs", arguments->most_runs,
+      ->add_option("--most-runs", a.most_runs,
                    "Pages of runs at most (default 20): where it turned for the worse, then what"
                    " fails, each the newest first")
       ->needs(with_runs)
       ->option_text("N");
-  command->add_flag("--force", arguments->force, "Replace files that exist")->needs(with_runs);
-  command->callback([&options, arguments] {
-    options.has_page = true;
-    options.asks_fleet = true;
-    options.action = [&options, arguments] { return history(options, *arguments); };
-  });
+  command->add_flag("--force", a.force, "Replace files that exist")->needs(with_runs);
 }
 
 void add_regressions_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "regressions", "Where runs turned for the worse: first bad run, last good one, and the fix");
-  auto arguments = std::make_shared<HistoryArguments>();
-  add_filters(*command, *arguments);
-  command->callback([&options, arguments] {
-    options.asks_fleet = true;
-    options.action = [&options, arguments] { return regressions(options, *arguments); };
-  });
+  add_filters(*command, add_action(*command, options, regressions, Takes::kFleet));
 }
 
 }  // namespace greta

@@ -1,10 +1,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <limits>
-#include <memory>
 #include <optional>
 
 #include "cli/greta_db/commands.h"
@@ -20,7 +18,6 @@ namespace {
 
 constexpr size_t kMaxShown = 20;
 constexpr int64_t kMaxJobs = std::numeric_limits<int>::max();
-constexpr auto kProgressInterval = std::chrono::milliseconds(100);
 
 struct IngestArguments {
   std::vector<std::string> paths;
@@ -29,41 +26,20 @@ struct IngestArguments {
   bool quiet = false, resume = false;
 };
 
-/// One line on standard error, drawn over itself.
-class ProgressBar {
- public:
-  ~ProgressBar() { clear(); }
-
-  void show(const IngestProgress& progress) {
-    auto now = std::chrono::steady_clock::now();
-    if (now - last_ < kProgressInterval) return;
-    last_ = now;
-    constexpr int64_t kWidth = 24;
-    int64_t done = progress.bytes_total > 0
-                       ? std::min(kWidth, kWidth * progress.bytes_done / progress.bytes_total)
-                       : kWidth;
-    std::string bar(static_cast<size_t>(done), '#');
-    bar.resize(kWidth, '.');
-    std::string name = progress.current.empty() ? "verdicts" : utf8::printable(progress.current);
-    constexpr size_t kMaxName = 32;
-    if (name.size() > kMaxName)
-      name = "..." + utf8::replace_invalid(name.substr(name.size() - kMaxName + 3));
-    std::fprintf(stderr, "\r[%s] %lld/%lld files  %lld rows  %s\x1b[K", bar.c_str(),
-                 static_cast<long long>(progress.files_done),
-                 static_cast<long long>(progress.files_total),
-                 static_cast<long long>(progress.rows), name.c_str());
-    drawn_ = true;
-  }
-
-  void clear() {
-    if (drawn_) std::fputs("\r\x1b[K", stderr);
-    drawn_ = false;
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_{};
-  bool drawn_ = false;
-};
+/// "[####....] 3/10 files  4000 rows  NAME"
+std::string progress_text(const IngestProgress& progress) {
+  constexpr int64_t kWidth = 24;
+  int64_t done = progress.bytes_total > 0
+                     ? std::min(kWidth, kWidth * progress.bytes_done / progress.bytes_total)
+                     : kWidth;
+  std::string bar(static_cast<size_t>(done), '#');
+  bar.resize(kWidth, '.');
+  const std::string name =
+      progress.current.empty() ? "verdicts" : utf8::printable(progress.current);
+  return "[" + bar + "] " + std::to_string(progress.files_done) + "/" +
+         std::to_string(progress.files_total) + " files  " + std::to_string(progress.rows) +
+         " rows  " + shortened_to_width(name, 32);
+}
 
 std::vector<std::pair<const char*, int64_t>> counts(const IngestSummary& summary) {
   return {{"files", summary.files},
@@ -95,10 +71,6 @@ std::string json_of(const IngestSummary& summary, bool dry_run) {
   return object.raw("findings", json_array(findings)).str() + "\n";
 }
 
-std::string plural(int64_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 void print_findings(Output& out, const IngestSummary& summary) {
   size_t shown = 0;
   for (bool errors : {true, false}) {  // errors first: they are what the exit status tells
@@ -119,20 +91,20 @@ void print_findings(Output& out, const IngestSummary& summary) {
 
 void print_summary(Options& options, const IngestSummary& s, bool dry_run) {
   Output& out = options.out;
-  out.write(plural(s.files, "file") + ": " + plural(s.new_sources, "new source") + ", " +
+  out.write(counted(s.files, "file") + ": " + counted(s.new_sources, "new source") + ", " +
             std::to_string(s.known_sources) + " already there\n");
-  out.write(plural(s.rows, "trace row") + ", " + plural(s.duplicates, "duplicate") + ", " +
-            plural(s.conflicts, "conflict") + "; " + plural(s.report_pairs, "report pair") + ", " +
-            plural(s.log_events, "log event") + ", " + plural(s.metrics, "metric") + "\n");
+  out.write(counted(s.rows, "trace row") + ", " + counted(s.duplicates, "duplicate") + ", " +
+            counted(s.conflicts, "conflict") + "; " + counted(s.report_pairs, "report pair") +
+            ", " + counted(s.log_events, "log event") + ", " + counted(s.metrics, "metric") + "\n");
   if (s.errors + s.warnings > 0) {
-    out.write(plural(s.errors, "error") + " (quarantined), " + plural(s.warnings, "warning") +
+    out.write(counted(s.errors, "error") + " (quarantined), " + counted(s.warnings, "warning") +
               ":\n");
     print_findings(out, s);
   }
   const bool has_known = s.known_errors + s.known_warnings > 0;
   if (has_known) {
-    out.write("known before and still there: " + plural(s.known_errors, "error") + ", " +
-              plural(s.known_warnings, "warning") + ": greta-db query ingest_errors\n");
+    out.write("known before and still there: " + counted(s.known_errors, "error") + ", " +
+              counted(s.known_warnings, "warning") + ": greta-db query ingest_errors\n");
   }
   if (dry_run) {
     out.write("dry run: nothing was written\n");
@@ -142,10 +114,11 @@ void print_summary(Options& options, const IngestSummary& s, bool dry_run) {
 }
 
 IngestSummary run_ingest(Options& options, IngestArguments& arguments) {
-  bool bar_wanted = !arguments.quiet && isatty(STDERR_FILENO);
-  ProgressBar bar;
-  if (bar_wanted) {
-    arguments.options.progress = [&bar](const IngestProgress& progress) { bar.show(progress); };
+  ProgressLine line;
+  if (!arguments.quiet) {
+    arguments.options.progress = [&line](const IngestProgress& progress) {
+      line.show([&] { return progress_text(progress); });
+    };
   }
   const std::vector<std::string>& named = arguments.paths;
   const bool is_stream = std::find(named.begin(), named.end(), "-") != named.end();
@@ -188,32 +161,27 @@ int ingest_paths(Options& options, IngestArguments& arguments) {
 void add_ingest_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "ingest", "Reads files, directories and archives into the database, creating it if need be");
-  auto arguments = std::make_shared<IngestArguments>();
+  IngestArguments& a = add_action(*command, options, ingest_paths);
   command
-      ->add_option("paths", arguments->paths,
+      ->add_option("paths", a.paths,
                    "Files (plain, .gz, .tgz) and directories, or - for rows from a pipe")
       ->option_text("PATH...");
-  CLI::Option* resume =
-      command->add_flag("--resume", arguments->resume,
-                        "Finish ingests that were interrupted (any ingest does so first)");
+  CLI::Option* resume = command->add_flag(
+      "--resume", a.resume, "Finish ingests that were interrupted (any ingest does so first)");
   command
-      ->add_flag("--give-up", arguments->options.give_up,
+      ->add_flag("--give-up", a.options.give_up,
                  "With --resume: end those whose paths are gone; their runs stay INCOMPLETE")
       ->needs(resume);
-  command->add_flag("--dry-run", arguments->options.dry_run,
-                    "Read and check everything, write nothing");
-  add_number_option(*command, "--jobs", arguments->jobs,
+  command->add_flag("--dry-run", a.options.dry_run, "Read and check everything, write nothing");
+  add_number_option(*command, "--jobs", a.jobs,
                     "1: one thread does all; more (default 2): another one parses", 1, kMaxJobs);
   command
-      ->add_option("--run", arguments->options.run,
+      ->add_option("--run", a.options.run,
                    "Name of the run that all files belong to (default: from path and content)")
       ->option_text("NAME");
-  command->add_flag("--follow", arguments->options.follow,
+  command->add_flag("--follow", a.options.follow,
                     "Also follow links that lead out of a directory given");
-  command->add_flag("--quiet,-q", arguments->quiet, "No progress bar and no summary table");
-  command->callback([&options, arguments] {
-    options.action = [&options, arguments] { return ingest_paths(options, *arguments); };
-  });
+  command->add_flag("--quiet,-q", a.quiet, "No progress bar and no summary table");
 }
 
 }  // namespace greta

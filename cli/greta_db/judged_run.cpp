@@ -2,53 +2,24 @@
 
 #include <algorithm>
 
+#include "cli/warehouse/origin.h"
 #include "common/json_text.h"
-#include "common/utf8.h"
 
 namespace greta {
 namespace {
 
-std::string json_rows(RunQuery query) {
-  std::vector<std::string> names = query.column_names(), rows;
-  while (query.step()) {
-    JsonObject object;
-    for (int i = 0; i < query.columns(); i++)
-      object.add(names[static_cast<size_t>(i)], query.cell(i));
-    rows.push_back(object.str());
-  }
-  return json_array(rows);
-}
-
 void add_origin(JsonObject& object, const Origin& origin) {
-  object.add("segment", or_null(origin.segment));
+  object.add("origin", or_null(origin.kind)).add("segment", or_null(origin.segment));
   object.add("untraced_layers", or_null(origin.untraced_layers));
   object.add("probe", or_null(origin.probe()));
   object.add("measure", or_null(origin.measure));
   object.add("location", or_null(origin.location));
 }
 
-/// The prompts that fail by the verdict, with where that comes from.
-std::string prompts_json(const JudgedRun& run) {
-  std::vector<std::string> rows;
-  RunQuery query = run.by_prompt();
-  const std::vector<std::string> names = query.column_names();
-  while (query.step()) {
-    JsonObject object;
-    for (int i = 0; i < query.columns(); i++)
-      object.add(names[static_cast<size_t>(i)], query.cell(i));
-    const Headline& head = run.head;
-    const Origin origin = run.origin(RunVerdict(query).first_fail(Gate::kVerdict), head.gate);
-    object.add("origin", or_null(origin.kind));
-    add_origin(object, origin);
-    rows.push_back(object.str());
-  }
-  return json_array(rows);
-}
-
-std::string findings_json(const JudgedRun& run) {
+std::string findings_json(QueryPool& statements, const JudgedRow& row) {
   std::vector<std::string> objects;
-  if (!run.verdict.has("first_fail")) return json_array(objects);
-  for (const PairFinding& one : pair_findings(run.statements, run.run_id)) {
+  if (!row.verdict.has("first_fail")) return json_array(objects);
+  for (const PairFinding& one : pair_findings(statements, row.run.id)) {
     JsonObject object;
     object.add("prompt", one.prompt).add("layer", or_null(one.layer)).add("tensor", one.tensor);
     object.add("finding", one.name).add("evidence", one.evidence(kEnglishWords));
@@ -67,24 +38,26 @@ JsonObject place_json(const RunVerdict& v, const std::string& of) {
 
 }  // namespace
 
-RunQuery verdict_of(QueryPool& statements, int64_t run_id) {
-  return RunQuery(statements, run_id,
-                  "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
+std::string json_rows(Query& query, const std::function<void(JsonObject&, const Query&)>& add) {
+  const std::vector<std::string> names = query.column_names();
+  std::vector<std::string> rows;
+  while (query.step()) {
+    JsonObject object;
+    for (int i = 0; i < query.columns(); i++)
+      object.add(names[static_cast<size_t>(i)], query.cell(i));
+    if (add) add(object, query);
+    rows.push_back(object.str());
+  }
+  return json_array(rows);
 }
 
-RunQuery JudgedRun::breakdown() const {
+RunQuery breakdown_of(QueryPool& statements, int64_t run_id) {
   return RunQuery(statements, run_id,
                   "SELECT cause, count, percent, numeric_count, numeric_percent"
                   " FROM failure_breakdown WHERE run_id = ?");
 }
 
-int64_t JudgedRun::refuted() const {
-  RunQuery query(statements, run_id, "SELECT count(*) FROM refuted_readout WHERE run_id = ?");
-  query.step();
-  return query.integer(0);
-}
-
-RunQuery JudgedRun::by_prompt() const {
+RunQuery first_fails(QueryPool& statements, int64_t run_id) {
   return RunQuery(
       statements, run_id,
       "SELECT run, prompt, token_id, pos_id, layer, tensor, first_fail, root_cause, details,"
@@ -94,19 +67,21 @@ RunQuery JudgedRun::by_prompt() const {
       " ORDER BY prompt_id");
 }
 
-std::string json_of(const JudgedRun& run) {
-  const RunVerdict& v = run.verdict;
-  const Origin origin = run.origin(v.first_fail(Gate::kVerdict), Headline(v).gate);
+std::string json_of(QueryPool& statements, const JudgedRow& row) {
+  const RunVerdict& v = row.verdict;
+  const Headline head(v);
+  const auto add_origin_at = [&](JsonObject& object, const FailPlace& place, Gate gate) {
+    add_origin(object, origin_at(statements, row.run.id, place, gate));
+  };
   JsonObject object, first = place_json(v, ""), strict = place_json(v, "strict_"),
                      numeric = place_json(v, "numeric_");
   first.add("token_id", v.cell("token_id")).add("details", v.cell("details"));
-  first.add("origin", or_null(origin.kind));
-  add_origin(first, origin);
+  add_origin_at(first, head.fail, head.gate);
   strict.add("token_id", v.cell("strict_token_id"));
   numeric.add("origin", v.cell("numeric_origin"));
   for (const char* key : {"run", "experiment", "mode", "date", "commit_sha", "verdict"})
     object.add(key, v.cell(key));
-  object.add("headline", Headline(v).text());
+  object.add("headline", head.text());
   for (const char* key : {"strict_verdict", "numeric_verdict", "coverage",
                           "evidence",       "pairs",           "pass",
                           "fail",           "missing",         "decode_only",
@@ -121,11 +96,18 @@ std::string json_of(const JudgedRun& run) {
   object.raw("strict_first_fail", v.has("strict_first_fail") ? strict.str() : "null");
   object.raw("numeric_first_fail", v.has("numeric_first_fail") ? numeric.str() : "null");
   object.add("root_cause", v.cell("root_cause"));
-  object.raw("breakdown", json_rows(run.breakdown())).raw("by_prompt", prompts_json(run));
+  RunQuery breakdown = breakdown_of(statements, row.run.id);
+  RunQuery prompts = first_fails(statements, row.run.id);
+  object.raw("breakdown", json_rows(breakdown));
+  object.raw("by_prompt", json_rows(prompts, [&](JsonObject& prompt, const Query& query) {
+               const RunVerdict failed(query);
+               add_origin_at(prompt, failed.first_fail(Gate::kVerdict), row.head.gate);
+             }));
   std::vector<std::string> waived;
-  for (const AppliedWaiver& waiver : run.waivers()) waived.push_back(waiver.json());
+  for (const AppliedWaiver& waiver : applied_waivers(statements, row.run.id))
+    waived.push_back(waiver.json());
   object.raw("waived", json_array(waived));
-  object.raw("diagnosis", findings_json(run));
+  object.raw("diagnosis", findings_json(statements, row));
   return object.str();
 }
 

@@ -1,4 +1,3 @@
-#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -20,7 +19,7 @@ struct NamesArguments {
 
 constexpr const char* kFromNowOn = "; that is for what is ingested from now on\n";
 
-int list_names(Options& options) {
+int list_names(Options& options, const NamesArguments&) {
   SQLite::Database db = open_for_reading(options.database);
   Query query(db,
               "SELECT rule_set AS \"set\", pattern, tensor, ord AS \"order\" FROM name_rule"
@@ -75,27 +74,25 @@ void add_names_command(CLI::App& app, Options& options) {
   CLI::App* command =
       app.add_subcommand("names", "Which names of other tools are which trace points");
   command->require_subcommand(1);
-  auto a = std::make_shared<NamesArguments>();
   CLI::App* list =
       command->add_subcommand("list", "Every rule, in the order in which they are tried");
-  list->callback([&options] { options.action = [&options] { return list_names(options); }; });
+  add_action(*list, options, list_names);
   CLI::App* add = command->add_subcommand(
       "add", "Names that fit a pattern are a trace point; its first group is the layer");
-  add->add_option("pattern", a->pattern, "PCRE2, of the whole name")
+  NamesArguments& added = add_action(*add, options, add_name);
+  add->add_option("pattern", added.pattern, "PCRE2, of the whole name")
       ->required()
       ->option_text("PATTERN");
-  add->add_option("tensor", a->tensor, "Trace point")
+  add->add_option("tensor", added.tensor, "Trace point")
       ->required()
       ->check(offers_answer("query 'SELECT name FROM tensor_name'"))
       ->option_text("TENSOR");
-  add->callback(
-      [&options, a] { options.action = [&options, a] { return add_name(options, *a); }; });
   CLI::App* remove = command->add_subcommand("remove", "Take a rule away, shipped ones too");
-  remove->add_option("pattern", a->pattern, "As `names list` has it")
+  remove
+      ->add_option("pattern", add_action(*remove, options, remove_name).pattern,
+                   "As `names list` has it")
       ->required()
       ->option_text("PATTERN");
-  remove->callback(
-      [&options, a] { options.action = [&options, a] { return remove_name(options, *a); }; });
 }
 
 }  // namespace greta

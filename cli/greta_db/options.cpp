@@ -72,4 +72,12 @@ void add_gate_option(CLI::App& command, Gate& gate) {
       ->option_text("GATE");
 }
 
+CLI::Option* add_language_option(CLI::App& command, Language& language, const std::string& help,
+                                 bool both) {
+  Choices<Language> choices{{"en", Language::kEnglish}, {"es", Language::kSpanish}};
+  if (both) choices.emplace_back("both", Language::kBoth);
+  return add_choice_option<Language>(command, "--lang", language, choices, help)
+      ->option_text("LANG");
+}
+
 }  // namespace greta

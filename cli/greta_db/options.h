@@ -2,10 +2,13 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "cli/output/row_printer.h"
+#include "cli/show/texts.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/verdict.h"
 #include "common/exit_status.h"
@@ -20,7 +23,28 @@ struct Options {
   bool has_page = false;        ///< the command that was named takes --format html
   bool asks_fleet = false;      ///< the command that was named takes clickhouse:// as --db
   std::function<int()> action;  ///< set by the command that was named; returns the exit status
+
+  /// True for the formats that have only what people read.
+  bool for_readers() const { return format == Format::kTable || format == Format::kMarkdown; }
 };
+
+/// What a command takes beside a file and rows.
+enum class Takes { kFile, kFleet, kPage, kFleetAndPage };
+
+/// Makes `run` the action of a command. Returns the arguments that it gets, which the command's
+/// options fill; they last as long as the command.
+template <typename Arguments>
+std::remove_const_t<Arguments>& add_action(CLI::App& command, Options& options,
+                                           int (*run)(Options&, Arguments&),
+                                           Takes takes = Takes::kFile) {
+  auto arguments = std::make_shared<std::remove_const_t<Arguments>>();
+  command.callback([&options, arguments, run, takes] {
+    options.has_page = takes == Takes::kPage || takes == Takes::kFleetAndPage;
+    options.asks_fleet = takes == Takes::kFleet || takes == Takes::kFleetAndPage;
+    options.action = [&options, arguments, run] { return run(options, *arguments); };
+  });
+  return *arguments;
+}
 
 /// For offers_answer(): command lines of greta-db that list names.
 inline constexpr const char* kListRuns = "query 'SELECT name FROM run'";
@@ -39,5 +63,9 @@ CLI::Option* add_run_option(CLI::App& command, std::vector<std::string>& runs, R
 
 /// Adds --gate strict|numeric, which is Gate::kVerdict without it.
 void add_gate_option(CLI::App& command, Gate& gate);
+
+/// Adds --lang en|es; with `both`, of a document, that too.
+CLI::Option* add_language_option(CLI::App& command, Language& language, const std::string& help,
+                                 bool both = false);
 
 }  // namespace greta

@@ -10,7 +10,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <set>
 #include <system_error>
 
 #include "cli/greta_db/canned.h"
@@ -32,109 +31,31 @@ struct QueryArguments {
   bool list = false;
 };
 
-/// PRAGMAs that only tell.
-constexpr std::array<std::string_view, 15> kPragmas = {
-    "table_info",  "table_xinfo",     "table_list",       "index_list",      "index_info",
-    "index_xinfo", "database_list",   "foreign_key_list", "function_list",   "module_list",
-    "pragma_list", "compile_options", "collation_list",   "integrity_check", "quick_check"};
-
-/// PRAGMAs that tell when they have no argument, and change something when they have one.
-constexpr std::array<std::string_view, 8> kPlainPragmas = {
-    "user_version", "application_id", "page_count",     "page_size",
-    "journal_mode", "encoding",       "freelist_count", "schema_version"};
-
-template <size_t N>
-bool contains(const std::array<std::string_view, N>& names, const char* name) {
-  return std::any_of(names.begin(), names.end(), [&](std::string_view known) {
-    return sqlite3_stricmp(std::string(known).c_str(), name) == 0;
-  });
-}
-
-/// Functions that do nothing but compute: those that SQLite lets the views of any file call, and
-/// JSON's.
-const std::set<std::string>& plain_functions(SQLite::Database& db) {
-  static const std::set<std::string> names = [&db] {
-    std::set<std::string> plain;
-    Query functions(db,
-                    "SELECT name FROM pragma_function_list GROUP BY name"
-                    " HAVING min(flags & " +
-                        std::to_string(SQLITE_INNOCUOUS) +
-                        ") > 0 OR name GLOB 'json*' OR name IN ('->', '->>')");
-    while (functions.step()) plain.insert(functions.text(0));
-    return plain;
-  }();
-  return names;
-}
-
 /// Tables that a warehouse in ClickHouse sends only where they are asked for.
 constexpr std::array<std::string_view, 7> kTablesOfRows = {
     "trace_row", "traced_position", "trace_repeat",   "sketch",
     "sample",    "difference",      "difference_part"};
 
-/// What the authorizer reads and notes.
-struct Reading {
-  bool needs_rows = false;  ///< the statement, or a view of it, reads kTablesOfRows
-  const std::set<std::string>* functions = nullptr;
-  std::string refused = "";  ///< "" when nothing was
-};
-
-/// sqlite3_set_authorizer callback: allows what reads, and notes what else was tried.
-int allow_reading(void* context, int action, const char* first, const char* second, const char*,
-                  const char* inside) {
-  auto& reading = *static_cast<Reading*>(context);
+/// sqlite3_set_authorizer callback: sets a bool where a statement, or a view of it, reads
+/// kTablesOfRows.
+int note_rows(void* needs_rows, int action, const char* table, const char*, const char*,
+              const char* view) {
   // a run of a warehouse is no level of directories, whatever its rows
-  if (action == SQLITE_READ && first != nullptr && contains(kTablesOfRows, first) &&
-      (inside == nullptr || std::string_view(inside) != "directory_level")) {
-    reading.needs_rows = true;
-  }
-  std::string& refused = reading.refused;
-  switch (action) {
-    case SQLITE_SELECT:
-    case SQLITE_READ:
-    case SQLITE_RECURSIVE:
-      return SQLITE_OK;
-    case SQLITE_FUNCTION:
-      if (reading.functions->contains(second)) return SQLITE_OK;
-      refused = std::string("the function ") + second;
-      return SQLITE_DENY;
-    case SQLITE_UPDATE:  // what SQLite reports when a table function (json_each) is first used
-      if (std::string_view(first) == "sqlite_master") return SQLITE_OK;
-      refused = "a statement that writes";
-      return SQLITE_DENY;
-    case SQLITE_PRAGMA:
-      if (contains(kPragmas, first) || (second == nullptr && contains(kPlainPragmas, first))) {
-        return SQLITE_OK;
-      }
-      refused = std::string("PRAGMA ") + first;
-      return SQLITE_DENY;
-    case SQLITE_ATTACH:
-      refused = "ATTACH";
-      return SQLITE_DENY;
-    case SQLITE_DETACH:
-      refused = "DETACH";
-      return SQLITE_DENY;
-    case SQLITE_TRANSACTION:
-    case SQLITE_SAVEPOINT:
-      refused = "a transaction";
-      return SQLITE_DENY;
-    default:
-      refused = "a statement that writes";
-      return SQLITE_DENY;
-  }
-}
-
-UsageError refusal(const std::string& what) {
-  return UsageError("refused " + what +
-                    ": `query` takes one statement that only reads; use sqlite3 to change a file");
+  const bool is_read = action == SQLITE_READ && table != nullptr &&
+                       (view == nullptr || std::string_view(view) != "directory_level");
+  if (is_read &&
+      std::find(kTablesOfRows.begin(), kTablesOfRows.end(), table) != kTablesOfRows.end())
+    *static_cast<bool*>(needs_rows) = true;
+  return SQLITE_OK;
 }
 
 /// The statement of `sql`. Throws UsageError when it is not exactly one, or does not only read.
-std::unique_ptr<Query> prepare_reading(SQLite::Database& db, std::string_view sql,
-                                       bool* needs_rows = nullptr) {
-  static Reading reading;  // as long as the authorizer
-  reading = {.functions = &plain_functions(db)};
-  const std::string& refused = reading.refused;
-  sqlite3_set_authorizer(db.getHandle(), allow_reading, &reading);
+std::unique_ptr<Query> prepare_reading(SQLite::Database& db, std::string_view sql) {
+  const auto refusal = [](const std::string& what) {
+    return UsageError("refused " + what +
+                      ": `query` takes one statement that only reads; use"
+                      " sqlite3 to change a file");
+  };
   try {
     std::string_view rest;
     auto query = std::make_unique<Query>(db, sql, &rest);
@@ -144,34 +65,19 @@ std::unique_ptr<Query> prepare_reading(SQLite::Database& db, std::string_view sq
       if (!Query(db, more, &rest).empty()) throw refusal("a second statement");
     }
     if (!query->read_only() || query->columns() == 0) throw refusal("a statement that writes");
-    if (needs_rows != nullptr) *needs_rows = reading.needs_rows;
-    return query;  // the authorizer stays until the statement has run: it may be prepared again
+    return query;
   } catch (const SQLite::Exception& error) {
-    sqlite3_set_authorizer(db.getHandle(), nullptr, nullptr);
-    if (!refused.empty()) throw refusal(refused);
     throw UsageError(std::string("SQL error: ") + error.what());
-  } catch (...) {
-    sqlite3_set_authorizer(db.getHandle(), nullptr, nullptr);
-    throw;
   }
 }
-
-/// A device gives bytes without an end.
-constexpr size_t kMaxStatementBytes = 16u << 20;
 
 std::string read_all(const std::string& file) {
   std::ifstream in;
   if (file != "-") in.open(file, std::ios::binary);
   std::istream& stream = file == "-" ? std::cin : in;
-  std::string text;
-  for (char c = 0; text.size() <= kMaxStatementBytes && stream.get(c);) text += c;
-  if (text.size() > kMaxStatementBytes) {
-    throw UsageError(file + " has more than " + std::to_string(kMaxStatementBytes >> 20) +
-                     " MiB: that is no SQL statement");
-  }
-  if (!stream.good() && !stream.eof()) {
+  std::string text(std::istreambuf_iterator<char>(stream), {});
+  if (!stream.good() && !stream.eof())
     throw UsageError("cannot read " + file + ": " + std::generic_category().message(errno));
-  }
   return text;
 }
 
@@ -272,11 +178,10 @@ Question question_of(const std::string& database, const CannedQuery* canned, con
   Question question;
   if (!clickhouse::is_address(database)) return question;
   question.everything = true;
-  {
-    SQLite::Database empty = open_temporary();
-    prepare_reading(empty, sql, &question.rows);
-    sqlite3_set_authorizer(empty.getHandle(), nullptr, nullptr);
-  }
+  SQLite::Database empty = open_temporary();
+  sqlite3_set_authorizer(empty.getHandle(), note_rows, &question.rows);
+  prepare_reading(empty, sql);
+  sqlite3_set_authorizer(empty.getHandle(), nullptr, nullptr);
   if (canned == nullptr) return question;
   for (const auto& [name, value] : given) {
     const auto* text = std::get_if<std::string>(&value);
@@ -322,25 +227,21 @@ int run_query(Options& options, const QueryArguments& arguments) {
 void add_query_command(CLI::App& app, Options& options) {
   CLI::App* command =
       app.add_subcommand("query", "Runs one SQL statement that reads, or a canned query by name");
-  auto arguments = std::make_shared<QueryArguments>();
-  command->add_option("sql", arguments->text, "SQL text, or the name of a canned query")
+  QueryArguments& a = add_action(*command, options, run_query, Takes::kFleet);
+  command->add_option("sql", a.text, "SQL text, or the name of a canned query")
       ->check(offers([] {
         std::vector<std::string> names;
         for (const CannedQuery& query : canned_queries()) names.push_back(query.name);
         return names;
       }))
       ->option_text("SQL|NAME");
-  command->add_option("-f,--file", arguments->file, "Read the SQL from a file; - is standard input")
+  command->add_option("-f,--file", a.file, "Read the SQL from a file; - is standard input")
       ->option_text("FILE");
-  command->add_option("--param", arguments->parameters, "Value of :name; may be repeated")
+  command->add_option("--param", a.parameters, "Value of :name; may be repeated")
       ->option_text("NAME=VALUE")
       ->expected(1)
       ->take_all();
-  command->add_flag("--list", arguments->list, "List the canned queries with their parameters");
-  command->callback([&options, arguments] {
-    options.asks_fleet = true;
-    options.action = [&options, arguments] { return run_query(options, *arguments); };
-  });
+  command->add_flag("--list", a.list, "List the canned queries with their parameters");
 }
 
 }  // namespace greta

@@ -1,4 +1,3 @@
-#include <memory>
 
 #include "cli/greta_db/canned.h"
 #include "cli/greta_db/commands.h"
@@ -45,7 +44,7 @@ void list_runs(Options& options, SQLite::Database& db, const RunsArguments& argu
   where.add_if(arguments.verdict, arguments.gate == Gate::kStrict    ? "v.strict_verdict = ?"
                                   : arguments.gate == Gate::kNumeric ? "v.numeric_verdict = ?"
                                                                      : "v.verdict = ?");
-  const bool for_readers = options.format == Format::kTable || options.format == Format::kMarkdown;
+  const bool for_readers = options.for_readers();
   Query query(
       db, "SELECT " + std::string(kVerdictColumns) + ", " +
               std::string(for_readers ? "dtype, CASE WHEN injected THEN 'injected' END AS injected"
@@ -103,33 +102,28 @@ int runs(Options& options, const RunsArguments& arguments) {
 
 void add_runs_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand("runs", "Runs with their verdicts, in order of date");
-  auto arguments = std::make_shared<RunsArguments>();
+  RunsArguments& a = add_action(*command, options, runs, Takes::kFleet);
   auto text = [&](const char* name, std::string& value, const char* help, const char* type) {
     return command->add_option(name, value, help)->option_text(type);
   };
-  add_run_option(*command, arguments->run, arguments->repeats);
-  text("--experiment", arguments->experiment, "Only this experiment", "NAME")
+  add_run_option(*command, a.run, a.repeats);
+  text("--experiment", a.experiment, "Only this experiment", "NAME")
       ->check(offers_answer(kListExperiments));
-  text("--mode", arguments->mode, "Only this mode: as_designed, kv_aligned, ...", "MODE")
+  text("--mode", a.mode, "Only this mode: as_designed, kv_aligned, ...", "MODE")
       ->check(offers_answer(kListModes));
-  text("--date", arguments->date, "Only this date, or the year or month it begins with", "DATE")
+  text("--date", a.date, "Only this date, or the year or month it begins with", "DATE")
       ->check(wrong_date);
-  text("--commit", arguments->commit, "Only this commit, or what it begins with", "SHA");
-  text("--verdict", arguments->verdict, "Only this verdict: PASS, FAIL, NO_EVIDENCE, ...",
-       "VERDICT")
+  text("--commit", a.commit, "Only this commit, or what it begins with", "SHA");
+  text("--verdict", a.verdict, "Only this verdict: PASS, FAIL, NO_EVIDENCE, ...", "VERDICT")
       ->check(
           CLI::IsMember({"PASS", "FAIL", "INCOMPLETE", "NO_EVIDENCE", "INCOMPARABLE", "UNJUDGED"}));
-  add_gate_option(*command, arguments->gate);
+  add_gate_option(*command, a.gate);
   CLI::Option* attributes = command->add_flag(
-      "--attributes", arguments->attributes,
+      "--attributes", a.attributes,
       "Instead, what every source says about the runs (--run), which value won, conflicts");
   for (const char* filter : {"--experiment", "--mode", "--date", "--commit", "--verdict"}) {
     attributes->excludes(command->get_option(filter));
   }
-  command->callback([&options, arguments] {
-    options.asks_fleet = true;
-    options.action = [&options, arguments] { return runs(options, *arguments); };
-  });
 }
 
 }  // namespace greta

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cctype>
-#include <memory>
 #include <optional>
 
 #include "cli/greta_db/commands.h"
@@ -165,15 +164,11 @@ int schema(Options& options, const SchemaArguments& arguments) {
 void add_schema_command(CLI::App& app, Options& options) {
   CLI::App* command =
       app.add_subcommand("schema", "Views and tables of a database, and what their columns mean");
-  auto arguments = std::make_shared<SchemaArguments>();
-  command->add_option("name", arguments->name, "Show the columns of this view or table")
+  SchemaArguments& a = add_action(*command, options, schema);
+  command->add_option("name", a.name, "Show the columns of this view or table")
       ->check(offers_answer("schema"))
       ->option_text("NAME");
-  command->add_flag("--sql", arguments->sql,
-                    "Print the SQL that creates it (all of them without NAME)");
-  command->callback([&options, arguments] {
-    options.action = [&options, arguments] { return schema(options, *arguments); };
-  });
+  command->add_flag("--sql", a.sql, "Print the SQL that creates it (all of them without NAME)");
 }
 
 }  // namespace greta

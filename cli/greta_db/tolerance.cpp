@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -89,7 +88,7 @@ std::string text_of(std::optional<double> rel_l2) {
   return rel_l2 ? shortest_real(*rel_l2) : "none";
 }
 
-int list_tolerances(Options& options) {
+int list_tolerances(Options& options, const ToleranceArguments&) {
   SQLite::Database db = open_for_reading(options.database);
   Query query(
       db,
@@ -211,23 +210,20 @@ void add_tolerance_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "tolerance", "Up to which relative L2 distance a difference counts as rounding");
   command->require_subcommand(1);
-  auto a = std::make_shared<ToleranceArguments>();
   CLI::App* list = command->add_subcommand("list", "Every tolerance, and which are not as shipped");
-  list->callback([&options] { options.action = [&options] { return list_tolerances(options); }; });
+  add_action(*list, options, list_tolerances);
   CLI::App* set = command->add_subcommand(
       "set",
       "Change or add one; the most specific counts: tensor and dtype, tensor, dtype, neither");
-  add_place(*set, *a);
-  set->add_option("rel_l2", a->rel_l2, "Relative L2 distance, as 1e-4")
+  ToleranceArguments& changed = add_action(*set, options, set_tolerance);
+  add_place(*set, changed);
+  set->add_option("rel_l2", changed.rel_l2, "Relative L2 distance, as 1e-4")
       ->required()
       ->option_text("REL_L2");
-  set->callback(
-      [&options, a] { options.action = [&options, a] { return set_tolerance(options, *a); }; });
   CLI::App* reset = command->add_subcommand("reset", "Make one, or all, as shipped");
-  add_place(*reset, *a);
-  reset->add_flag("--all", a->all, "Every one");
-  reset->callback(
-      [&options, a] { options.action = [&options, a] { return reset_tolerance(options, *a); }; });
+  ToleranceArguments& again = add_action(*reset, options, reset_tolerance);
+  add_place(*reset, again);
+  reset->add_flag("--all", again.all, "Every one");
 }
 
 }  // namespace greta

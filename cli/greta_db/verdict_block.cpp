@@ -1,30 +1,25 @@
 #include <cstdio>
 
 #include "cli/greta_db/judged_run.h"
-#include "cli/output/severity.h"
-#include "cli/show/judged_row.h"
+#include "cli/warehouse/origin.h"
 #include "common/shell_word.h"
-#include "common/utf8.h"
 
 namespace greta {
 namespace {
 
-void line(Output& out, std::string_view label, const std::string& text) {
-  std::string start = "  " + std::string(label);
-  start.resize(12, ' ');
-  out.write(start + text + "\n");
-}
-
-std::string some(int64_t n, const std::string& what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+/// Readouts that double arithmetic refutes.
+int64_t refuted_readouts(QueryPool& statements, int64_t run_id) {
+  RunQuery query(statements, run_id, "SELECT count(*) FROM refuted_readout WHERE run_id = ?");
+  query.step();
+  return query.integer(0);
 }
 
 /// Pairs by what they are, then what fails or is left without being one.
-std::string counts(const JudgedRun& run) {
-  const RunVerdict& v = run.verdict;
+std::string counts_of(QueryPool& statements, const JudgedRow& row) {
+  const RunVerdict& v = row.verdict;
   const int64_t failing = v.number("pairs") - v.number("pass") - v.number("incomparable");
   const int64_t no_pairs = v.number("fail") - failing;
-  const int64_t refuted = no_pairs > 0 ? run.refuted() : 0;
+  const int64_t refuted = no_pairs > 0 ? refuted_readouts(statements, row.run.id) : 0;
   const int64_t alone = no_pairs - refuted, nonfinite = v.number("nonfinite") - alone;
   std::string text =
       v.show("pairs") + ": " + v.show("pass") + " pass, " + std::to_string(failing) + " fail";
@@ -36,13 +31,13 @@ std::string counts(const JudgedRun& run) {
   if (v.number("incomparable") > 0) text += ", " + v.show("incomparable") + " incomparable";
   text += "; " + v.show("missing") + " missing, " + v.show("decode_only") + " decode only";
   if (v.number("prefill_only") > 0) text += ", " + v.show("prefill_only") + " prefill only";
-  if (alone > 0) text += ", " + some(alone, "row") + " without partner not finite";
-  if (refuted > 0) text += ", " + some(refuted, "readout") + " refuted";
+  if (alone > 0) text += ", " + counted(alone, "row") + " without partner not finite";
+  if (refuted > 0) text += ", " + counted(refuted, "readout") + " refuted";
   if (v.number("unmet") > 0) text += ", " + v.show("unmet") + " declared rows not there";
   return text;
 }
 
-/// What the reader should do or know next; "" when the verdict speaks for itself.
+/// The next step for the reader, or a fact; "" when the verdict speaks for itself.
 std::string hint(const RunVerdict& v, const Headline& head) {
   const std::string run = shell_word(v.text("run"));
   if (head.verdict == "NO_EVIDENCE") {
@@ -91,22 +86,22 @@ std::string hint(const RunVerdict& v, const Headline& head) {
 }
 
 /// How often each cause; how often beyond rounding, too, where the numeric verdict leads.
-void print_breakdown(Output& out, RunQuery breakdown, Gate gate) {
-  bool any = false;
+void print_breakdown(Output& out, QueryPool& statements, const JudgedRow& row) {
+  const bool numeric = row.head.gate == Gate::kNumeric;
+  RunQuery breakdown = breakdown_of(statements, row.run.id);
   std::vector<std::string> columns{"cause", "count", "percent"};
-  if (gate == Gate::kNumeric) columns.push_back("beyond rounding");
+  if (numeric) columns.push_back("beyond rounding");
   RowPrinter table(out, Format::kTable, columns);
   table.set_indent("  ");
   while (breakdown.step()) {
-    if (!any) out.write("\n");
-    any = true;
+    if (table.rows() == 0) out.write("\n");
     char percent[32];
     std::snprintf(percent, sizeof percent, "%6.2f %%", breakdown.cell(2).real);
     std::vector<Cell> cells{breakdown.cell(0), breakdown.cell(1), Cell(percent)};
-    if (gate == Gate::kNumeric) cells.push_back(breakdown.cell(3));
+    if (numeric) cells.push_back(breakdown.cell(3));
     table.row(cells);
   }
-  if (any) table.finish();
+  if (table.rows() > 0) table.finish();
 }
 
 /// "CAUSE LAYER TENSOR" of columns that begin with `of`, where that is not `shown`.
@@ -119,14 +114,14 @@ std::string other_fail(const RunVerdict& prompt, const std::string& cause, const
 }
 
 /// Prints the first failure of every prompt, with its origin if that is known.
-void print_prompts(Output& out, const JudgedRun& run) {
-  const bool numeric = run.head.gate == Gate::kNumeric;
+void print_prompts(Output& out, QueryPool& statements, const JudgedRow& judged) {
+  const bool numeric = judged.head.gate == Gate::kNumeric;
   RowPrinter table(out, Format::kTable,
                    {"prompt", "first fail", "layer", "tensor", "pos", "token", "origin",
                     "first drift", "beyond rounding", "strictly", "details"});
   table.set_indent("  ");
   table.hide_empty_columns();
-  RunQuery row = run.by_prompt();
+  RunQuery row = first_fails(statements, judged.run.id);
   while (row.step()) {
     if (table.rows() == 0) out.write("\n");
     const RunVerdict prompt(row);
@@ -143,39 +138,40 @@ void print_prompts(Output& out, const JudgedRun& run) {
   if (table.rows() > 0) table.finish();
 }
 
-/// A verdict, where it first fails and, of the one that was asked for, why.
-void print_verdict(Output& out, const JudgedRun& run) {
-  const Headline& head = run.head;
+/// Adds a verdict, where it first fails and, of the one that leads, why.
+void add_verdict(FactList& facts, QueryPool& statements, const JudgedRow& row, Gate asked) {
+  const Headline& head = row.head;
   const FailPlace& fail = head.fail;
-  line(out, gate_name(run.gate),
-       colored(out, head.verdict) + (fail.cause.empty() ? "" : ": " + fail_text(fail)));
+  const auto more = [&facts](const std::string& text) {
+    if (!text.empty()) facts.add("", text);
+  };
+  facts.add(gate_name(asked),
+            verdict_word(head.verdict, "") + (fail.cause.empty() ? "" : ": " + fail_text(fail)));
   if (!fail.cause.empty()) {
-    const Origin origin = run.origin(fail, head.gate);
-    if (!origin.difference.empty()) line(out, "", origin.difference);
-    if (!origin.text().empty()) line(out, "", origin.text());
-    for (const PairFinding& one : pair_findings(run.statements, run.run_id, fail.prompt)) {
-      if (one.tensor != fail.tensor || one.layer != fail.layer) continue;
-      line(out, "", "looks like " + utf8::printable(one.text(kEnglishWords)));
+    const Origin origin = origin_at(statements, row.run.id, fail, head.gate);
+    more(origin.difference);
+    more(origin.text());
+    for (const PairFinding& one : pair_findings(statements, row.run.id, fail.prompt)) {
+      if (one.tensor == fail.tensor && one.layer == fail.layer)
+        more("looks like " + one.text(kEnglishWords));
     }
     const bool open = origin.kind == "UNSAMPLED" || origin.kind == "PROPAGATED";
-    if (!fail.root_cause.empty()) {
-      line(out, "",
-           "root cause " + utf8::printable(fail.root_cause) + (open ? ", if it arises here" : ""));
-    }
+    if (!fail.root_cause.empty())
+      more("root cause " + fail.root_cause + (open ? ", if it arises here" : ""));
   }
-  std::string other = colored(out, head.other);
+  Line other = verdict_word(head.other, "");
   if (!head.other_fail.cause.empty()) other += ": " + fail_text(head.other_fail);
   if (!head.excuse.empty()) other += " (" + head.excuse + ")";
-  line(out, gate_name(head.other_gate()), other);
+  facts.add(gate_name(head.other_gate()), other);
 }
 
 }  // namespace
 
-void print_block(Output& out, const JudgedRun& run, const std::string& later) {
-  const RunVerdict& v = run.verdict;
-  const Headline& head = run.head;
-  out.write(v.show("run") + "  " + colored(out, head.verdict) +
-            with_unjudged_texts(head.text(), v).substr(head.verdict.size()) + "\n");
+void print_block(Output& out, QueryPool& statements, const JudgedRow& row, Gate asked,
+                 const std::string& later) {
+  const RunVerdict& v = row.verdict;
+  const Headline& head = row.head;
+  FactList facts;
   std::string what;
   for (auto [label, key] : {std::pair{"", "date"},
                             {"commit ", "commit_sha"},
@@ -183,28 +179,27 @@ void print_block(Output& out, const JudgedRun& run, const std::string& later) {
                             {"experiment ", "experiment"}}) {
     if (v.has(key)) what += (what.empty() ? "" : ", ") + std::string(label) + v.show(key);
   }
-  line(out, "run", what);
-  if (!later.empty()) line(out, "later", later);
-  print_verdict(out, run);
-  line(out, "pairs", counts(run));
-  line(out, "evidence", v.show("evidence") + ", coverage " + v.show("coverage"));
-  for (const AppliedWaiver& waiver : run.waivers()) {
-    line(
-        out, "waived",
-        utf8::printable(waiver_text(waiver, kEnglishWords)) + ", which `greta-db gate` leaves out");
+  facts.add("run", what);
+  if (!later.empty()) facts.add("later", later);
+  add_verdict(facts, statements, row, asked);
+  facts.add("pairs", counts_of(statements, row));
+  facts.add("evidence", v.show("evidence") + ", coverage " + v.show("coverage"));
+  for (const AppliedWaiver& waiver : applied_waivers(statements, row.run.id)) {
+    facts.add("waived", waiver_text(waiver, kEnglishWords) + ", which `greta-db gate` leaves out");
   }
   if (v.number("rejected") > 0) {
-    line(out, "rejected",
-         v.show("rejected") + " of its lines and files, such as: " + v.show("rejected_why"));
+    facts.add("rejected",
+              v.show("rejected") + " of its lines and files, such as: " + v.show("rejected_why"));
   }
-  std::string next = hint(v, head);
-  if (!next.empty()) line(out, "hint", next);
+  if (const std::string next = hint(v, head); !next.empty()) facts.add("hint", next);
+  const Line headline = verdict_word(head.verdict, "") +
+                        with_unjudged_texts(head.text(), v).substr(head.verdict.size());
+  print_terminal({Heading{2, v.text("run") + "  " + headline}, std::move(facts)}, out);
   if (head.verdict == "PASS") return;
-  if (head.gate == Gate::kNumeric && v.number("rounding") > 0) {
+  if (head.gate == Gate::kNumeric && v.number("rounding") > 0)
     out.write("\n  what differs, rounding included:\n");
-  }
-  print_breakdown(out, run.breakdown(), head.gate);
-  print_prompts(out, run);
+  print_breakdown(out, statements, row);
+  print_prompts(out, statements, row);
 }
 
 }  // namespace greta

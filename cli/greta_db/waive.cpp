@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -172,37 +171,32 @@ int waive(Options& options, WaiveArguments& a) {
 void add_waive_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "waive", "Accept a known difference until a day: it does not fail the gate, and is shown");
-  auto arguments = std::make_shared<WaiveArguments>();
-  command->add_option("--tensor", arguments->tensor, "Trace point whose differences are accepted")
+  WaiveArguments& a = add_action(*command, options, waive);
+  command->add_option("--tensor", a.tensor, "Trace point whose differences are accepted")
       ->check(offers_answer("query 'SELECT name FROM tensor_name'"))
       ->option_text("NAME");
-  add_number_option(*command, "--layer", arguments->layer, "Only of this layer (all)", -1)
-      ->option_text("N");
+  add_number_option(*command, "--layer", a.layer, "Only of this layer (all)", -1)->option_text("N");
   command
-      ->add_option("--until", arguments->until,
-                   "Its last day, and of the runs that it is for (YYYY-MM-DD)")
+      ->add_option("--until", a.until, "Its last day, and of the runs that it is for (YYYY-MM-DD)")
       ->check([](const std::string& text) {
         return wrong_date(text).empty() ? "" : "'" + text + "' is no day: give YYYY-MM-DD";
       })
       ->option_text("DATE");
-  command->add_option("--reason", arguments->reason, "Why, for whoever reads the verdict")
+  command->add_option("--reason", a.reason, "Why, for whoever reads the verdict")
       ->option_text("TEXT");
-  command->add_option("--run", arguments->run, "Only of this run")
+  command->add_option("--run", a.run, "Only of this run")
       ->check(offers_answer(kListRuns))
       ->option_text("NAME");
-  command->add_option("--experiment", arguments->experiment, "Only of runs of this experiment")
+  command->add_option("--experiment", a.experiment, "Only of runs of this experiment")
       ->check(offers_answer(kListExperiments))
       ->option_text("NAME");
   command
-      ->add_option("--lineage", arguments->lineage,
+      ->add_option("--lineage", a.lineage,
                    "Only of runs of this lineage, as `baseline list` has it")
       ->option_text("NAME");
-  command->add_flag("--list", arguments->list, "List all waivers, expired ones too");
-  add_number_option(*command, "--remove", arguments->remove, "Remove the waiver of this number", 1)
+  command->add_flag("--list", a.list, "List all waivers, expired ones too");
+  add_number_option(*command, "--remove", a.remove, "Remove the waiver of this number", 1)
       ->option_text("ID");
-  command->callback([&options, arguments] {
-    options.action = [&options, arguments] { return waive(options, *arguments); };
-  });
 }
 
 }  // namespace greta

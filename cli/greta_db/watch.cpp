@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,11 +24,8 @@ using Clock = std::chrono::steady_clock;
 using std::to_string;
 
 /// A verdict, and what changed, are worked out over all rows that a run has by then. No more than
-/// one part in so many of the time goes into each.
+/// one part in so many of the time goes into that.
 constexpr int kShareOfTime = 10;
-
-/// What takes longer is not waited for with what is known already.
-constexpr std::chrono::seconds kLong{1};
 
 /// After so many intervals without a commit it is said that nothing comes.
 constexpr int kQuietIntervals = 60;
@@ -73,7 +69,7 @@ void add_change(Sight& sight, const std::string& change, const std::string& base
   FailPlace place;
   place.prompt = row.text(0);
   place.tensor = row.text(2);
-  if (!row.is_null(1)) place.layer = row.integer(1);
+  place.layer = row.cell(1).id();
   const std::string where = place_text(place);
   if (change != "SAME" && !where.empty()) sight.change_text += " " + where;
 }
@@ -112,10 +108,9 @@ class Watch {
       const Clock::time_point begin = Clock::now();
       Sight sight = look();
       look_for_writer(sight);
-      const auto took = Clock::now() - begin;
       const bool ends = arguments_.once || !sight.is_written;
-      if (ends && change_took_ > kLong) show(sight);
-      look_for_change(sight, ends);
+      look_for_change(sight);
+      const auto took = Clock::now() - begin;
       show(sight);
       if (ends) return sight.exit_status;
       wait_for_change(std::max<Clock::duration>(arguments_.interval, kShareOfTime * took));
@@ -206,27 +201,13 @@ class Watch {
 
   std::chrono::milliseconds quiet() const { return kQuietIntervals * arguments_.interval; }
 
-  /// Adds what changed, as it was last seen where it is not its turn.
-  void look_for_change(Sight& sight, bool at_once) {
-    const Clock::time_point begin = Clock::now();
-    if (!at_once && begin - change_seen_ < kShareOfTime * change_took_) {
-      sight.change = last_change_.change;
-      sight.baseline = last_change_.baseline;
-      sight.change_text = last_change_.change_text;
-      return;
-    }
-    if (sight.is_written) {
-      find_change(sight);
-    } else {
-      SQLite::Database judged = open_for_reading(options_.database);
-      Query query(judged,
-                  "SELECT prompt, layer, tensor, change, baseline FROM change WHERE run_id = ?");
-      if (query.bind(1, run_.id).step() && !query.is_null(3))
-        add_change(sight, query.text(3), query.text(4), query);
-    }
-    change_seen_ = Clock::now();
-    change_took_ = change_seen_ - begin;
-    last_change_ = sight;
+  void look_for_change(Sight& sight) {
+    if (sight.is_written) return find_change(sight);
+    SQLite::Database judged = open_for_reading(options_.database);
+    Query query(judged,
+                "SELECT prompt, layer, tensor, change, baseline FROM change WHERE run_id = ?");
+    if (query.bind(1, run_.id).step() && !query.is_null(3))
+      add_change(sight, query.text(3), query.text(4), query);
   }
 
   /// Compares only rows that are written already.
@@ -339,9 +320,6 @@ class Watch {
   Run run_{};
   int64_t version_ = 0;
   bool is_quiet_ = false;  ///< nothing was committed for long
-  Clock::time_point change_seen_{};
-  Clock::duration change_took_{};
-  Sight last_change_;
   std::string shown_;
   size_t n_lines_ = 0;
 };
@@ -358,25 +336,22 @@ int watch(Options& options, const WatchArguments& arguments) {
 void add_watch_command(CLI::App& app, Options& options) {
   CLI::App* command =
       app.add_subcommand("watch", "Verdict of a run while it is being written, until it ends");
-  auto arguments = std::make_shared<WatchArguments>();
-  add_run_option(*command, arguments->run, arguments->repeats);
+  WatchArguments& a = add_action(*command, options, watch);
+  add_run_option(*command, a.run, a.repeats);
   command
       ->add_option_function<std::string>(
           "--interval",
-          [arguments](const std::string& text) {
+          [&a](const std::string& text) {
             const auto interval = parse_duration(text);
             if (!interval || interval->count() == 0) {
               throw CLI::ValidationError("--interval", "'" + text + "' is not like 2s");
             }
-            arguments->interval = *interval;
+            a.interval = *interval;
           },
           "Least time between two looks, as 5s or 1m (1s)")
       ->option_text("DURATION");
-  command->add_flag("--once", arguments->once, "Say what is known now, and end");
-  add_gate_option(*command, arguments->gate);
-  command->callback([&options, arguments] {
-    options.action = [&options, arguments] { return watch(options, *arguments); };
-  });
+  command->add_flag("--once", a.once, "Say what is known now, and end");
+  add_gate_option(*command, a.gate);
 }
 
 }  // namespace greta

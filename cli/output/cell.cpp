@@ -71,6 +71,12 @@ void append_json_cell(std::string& to, const Cell& cell) {
   }
 }
 
+std::string json_of_texts(const std::vector<std::string>& texts) {
+  std::vector<std::string> all;
+  for (const std::string& text : texts) append_json(all.emplace_back(), text);
+  return json_array(all);
+}
+
 std::string display_text(const Cell& cell) {
   switch (cell.type) {
     case Cell::Type::kNull:

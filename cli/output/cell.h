@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace greta {
 
@@ -22,6 +23,16 @@ struct Cell {
   Cell(const std::string& value) : type(Type::kText), text(value) {}
   Cell(const char* value) : type(Type::kText), text(value) {}
   static Cell blob(std::string_view bytes);
+
+  /// The integer, or the number; nothing of another type.
+  std::optional<int64_t> id() const {
+    return type == Type::kInteger ? std::optional(integer) : std::nullopt;
+  }
+  std::optional<double> number() const {
+    return type == Type::kReal      ? std::optional(real)
+           : type == Type::kInteger ? std::optional(static_cast<double>(integer))
+                                    : std::nullopt;
+  }
 };
 
 /// NULL for "", and for no id; the text is borrowed.
@@ -46,5 +57,8 @@ void append_json_cell(std::string& to, const Cell& cell);
 void append_json(std::string& to, const std::same_as<Cell> auto& cell) {
   append_json_cell(to, cell);
 }
+
+/// A JSON array.
+std::string json_of_texts(const std::vector<std::string>& texts);
 
 }  // namespace greta

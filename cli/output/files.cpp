@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/exit_status.h"
+#include "common/stop_signal.h"
 
 namespace greta {
 namespace {
@@ -130,6 +131,21 @@ void NewFile::flush() {
     rest.remove_prefix(static_cast<size_t>(n));
   }
   buffer_.clear();
+}
+
+void write_files(std::string_view option, const std::filesystem::path& database, bool force,
+                 const std::vector<std::pair<std::filesystem::path, FileContent>>& files) {
+  for (const auto& [file, content] : files) {
+    refuse_database_file(option, file, database);
+    if (!force && std::filesystem::exists(std::filesystem::symlink_status(file)))
+      throw_file_error(file, EEXIST);
+  }
+  for (const auto& [file, content] : files) {
+    throw_if_stopped();
+    NewFile target(file, force);
+    content([&](std::string_view text) { target.write(text); });
+    target.keep();
+  }
 }
 
 }  // namespace greta

@@ -1,8 +1,11 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace greta {
 
@@ -47,5 +50,13 @@ class NewFile {
   int fd_ = -1;
   std::string buffer_;
 };
+
+/// What a file gets, piece by piece.
+using FileContent = std::function<void(const std::function<void(std::string_view)>&)>;
+
+/// Writes files whole. Refuses before the first is written: one that is there, without `force`, and
+/// the database, as refuse_database_file() does. `option`: what named them.
+void write_files(std::string_view option, const std::filesystem::path& database, bool force,
+                 const std::vector<std::pair<std::filesystem::path, FileContent>>& files);
 
 }  // namespace greta

@@ -6,6 +6,7 @@
 #include <wchar.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <system_error>
 
 #include "common/environment.h"
@@ -57,6 +58,29 @@ void Output::flush() {
     rest.remove_prefix(static_cast<size_t>(n));
   }
   buffer_.clear();
+}
+
+bool ProgressLine::is_due() {
+  constexpr std::chrono::milliseconds kInterval{100};
+  static const bool is_terminal = isatty(STDERR_FILENO) == 1;
+  const auto now = std::chrono::steady_clock::now();
+  if (!is_terminal || now - last_ < kInterval) return false;
+  last_ = now;
+  return true;
+}
+
+void ProgressLine::write(const std::string& text) {
+  std::fputs(("\r" + text + "\x1b[K").c_str(), stderr);
+  is_written_ = true;
+}
+
+void ProgressLine::clear() {
+  if (is_written_) std::fputs("\r\x1b[K", stderr);
+  is_written_ = false;
+}
+
+std::string counted(int64_t n, const std::string& noun) {
+  return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
 }
 
 size_t display_width(std::string_view text) {

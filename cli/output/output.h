@@ -1,5 +1,7 @@
 #pragma once
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -33,6 +35,29 @@ class Output {
   int width_ = 0;
   bool colors_ = false;
 };
+
+/// A line about progress on standard error, where that is a terminal: it is written over, and gone
+/// at the end.
+class ProgressLine {
+ public:
+  ~ProgressLine() { clear(); }
+  /// Shows what `text` returns, ten times a second at most.
+  template <typename Text>
+  void show(const Text& text) {
+    if (is_due()) write(text());
+  }
+  void clear();
+
+ private:
+  bool is_due();
+  void write(const std::string& text);
+
+  std::chrono::steady_clock::time_point last_{};
+  bool is_written_ = false;
+};
+
+/// "1 run", "2 runs".
+std::string counted(int64_t n, const std::string& noun);
 
 /// Columns a terminal uses for valid UTF-8.
 size_t display_width(std::string_view text);

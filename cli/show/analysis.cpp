@@ -237,7 +237,7 @@ class AnalysisTable : public RunSection {
           statements_, run_.id,
           comparisons(", p.status, p.class, p.rel_l2, p.details, p.measure, p.location"));
       // a run may have millions of them
-      table.more = [rows, exact = words_("distance.exact")](ShownRow& row) {
+      table.more = [rows, exact = words_("measure.exact")](ShownRow& row) {
         if (!rows->step()) return false;
         row = {};
         for (int i = 0; i < 7; i++) row.cells.emplace_back(display_text(rows->cell(i)));

@@ -34,7 +34,7 @@ const page = (() => {
     page.kind.show(cell);
     if (stays) {
       const close = make("button", "×", { type: "button" });
-      close.setAttribute("aria-label", data.words.close);
+      close.setAttribute("aria-label", data.words["page.close"]);
       close.addEventListener("click", shut);
       panel.append(close);
     }

@@ -61,9 +61,9 @@ FailureSections::FailureSections(const RunSection& run) : RunSection(run) {
   // of what is not finite it measures no more than the rest
   if (!pair.is_null(5) && f.status != "NONFINITE") {
     f.rel_l2 = pair.cell(5).real;
-    f.distance = distance_text(*f.rel_l2, pair.text(11), pair.text(12), words_("distance.exact"));
+    f.distance = distance_text(*f.rel_l2, pair.text(11), pair.text(12), words_("measure.exact"));
   }
-  if (!pair.is_null(6)) f.tolerance = pair.cell(6).real;
+  f.tolerance = pair.cell(6).number();
   f.details = pair.text(7);
   f.caused_by = pair.text(8);
   f.origin.segment = pair.text(9);
@@ -169,16 +169,13 @@ void FailureSections::by_prompt() {
                 " FROM verdict v JOIN prompt q ON q.run_id = v.run_id AND q.name = v.item"
                 " WHERE v.run_id = ? AND v.level = 'prompt' AND v.strict_first_fail IS NOT NULL"
                 " ORDER BY q.id");
-  auto id = [&](int column) {
-    return rows.is_null(column) ? std::nullopt : std::optional(rows.integer(column));
-  };
   auto place = [&](int cause, bool has_pos = true) {
     return FailPlace{.cause = rows.text(cause),
                      .root_cause = "",
                      .prompt = rows.text(0),
                      .tensor = rows.text(cause + 2),
-                     .layer = id(cause + 1),
-                     .pos = has_pos ? id(cause + 3) : std::nullopt};
+                     .layer = rows.cell(cause + 1).id(),
+                     .pos = has_pos ? rows.cell(cause + 3).id() : std::nullopt};
   };
   auto text = [&](FailPlace at) {
     at.prompt.clear();  // which a column names

@@ -13,28 +13,6 @@ namespace {
 /// differs takes as long as three.
 constexpr int64_t kMostDriftWork = 420'000;
 
-Value value_in(const Cell& cell) {
-  switch (cell.type) {
-    case Cell::Type::kNull:
-      return nullptr;
-    case Cell::Type::kInteger:
-      return cell.integer;
-    case Cell::Type::kReal:
-      return cell.real;
-    default:
-      return std::string(cell.text);
-  }
-}
-
-std::optional<double> real_in(const Cell& cell) {
-  if (cell.type == Cell::Type::kReal) return cell.real;
-  if (cell.type == Cell::Type::kInteger) return static_cast<double>(cell.integer);
-  return std::nullopt;
-}
-std::optional<int64_t> integer_in(const Cell& cell) {
-  return cell.type == Cell::Type::kInteger ? std::optional(cell.integer) : std::nullopt;
-}
-
 class HistoryReader {
  public:
   HistoryReader(SQLite::Database& db, const Where& where) : db_(db), where_(where) {}
@@ -62,38 +40,18 @@ class HistoryReader {
                         " LEFT JOIN lineage l ON l.run_id = h.run_id)" +
                         where_.sql() + std::string(kHistoryOrder));
     where_.bind(rows);
-    const std::vector<std::string> columns = names_of(kHistoryColumns);
     while (rows.step()) {
-      const RunVerdict verdict(rows);
-      const Headline head(verdict);
-      HistoryRun run;
-      run.id = verdict.number("run_id");
-      for (const std::string& column : columns) run.row[column] = value_in(verdict.cell(column));
-      run.verdict = head.verdict;
-      run.remark = head.remark;
-      run.fail_kind = fail_kind(head);
-      run.fail = head.fail;
-      run.ord = integer_in(verdict.cell("commit_ord"));
-      run.injected = verdict.number("injected") != 0;
-      run.change = verdict.text("change");
-      index_[run.id] = history_.runs.size();
-      history_.runs.push_back(std::move(run));
+      const HistoryRun& run = history_.runs.emplace_back(rows);
+      index_[run.id()] = history_.runs.size() - 1;
     }
   }
 
   void turns() {
     Query rows(db_, "SELECT " + std::string(kRegressionColumns) +
                         ", first_bad_id FROM regression ORDER BY first_bad_date, first_bad");
-    const std::vector<std::string> names = rows.column_names();
     while (rows.step()) {
-      const int last = rows.columns() - 1;
-      const auto run = index_.find(rows.integer(last));
-      if (run == index_.end()) continue;
-      HistoryTurn turn;
-      turn.first_bad = run->second;
-      for (int i = 0; i < last; ++i)
-        turn.row[names[static_cast<size_t>(i)]] = value_in(rows.cell(i));
-      history_.turns.push_back(std::move(turn));
+      const auto run = index_.find(rows.integer(rows.columns() - 1));
+      if (run != index_.end()) history_.turns.push_back({RunVerdict(rows), run->second});
     }
   }
 
@@ -127,22 +85,22 @@ class HistoryReader {
     for (auto newest = drifting.rbegin(); newest != drifting.rend(); ++newest) {
       const auto& [run, differ] = *newest;
       const HistoryRun& one = history_.runs[run];
-      work += std::get<int64_t>(one.row.at("pairs")) + 2 * differ;
+      work += one.row.number("pairs") + 2 * differ;
       if (work > kMostDriftWork && history_.measured > 0) break;
       ++history_.measured;
       history_.first_measured = run;
       history_.drift.erase(history_.drift.lower_bound({run, 0}),
                            history_.drift.lower_bound({run + 1, 0}));
       rows.reset();
-      rows.bind(1, one.id);
+      rows.bind(1, one.id());
       while (rows.step()) {
         HistoryDrift& drift = drift_of(run, rows.text(0));
         drift = counts(rows, 1);
         drift.read = true;
-        drift.rel_l2 = real_in(rows.cell(5));
-        drift.tolerance = real_in(rows.cell(6));
-        drift.layer = integer_in(rows.cell(7));
-        drift.pos_id = integer_in(rows.cell(8));
+        drift.rel_l2 = rows.cell(5).number();
+        drift.tolerance = rows.cell(6).number();
+        drift.layer = rows.cell(7).id();
+        drift.pos_id = rows.cell(8).id();
         drift.prompt = rows.text(9);
       }
     }
@@ -202,21 +160,8 @@ std::vector<std::string> names_of(std::string_view select_list) {
 }
 
 std::string page_of_run(const RunPages& pages, const HistoryRun& run) {
-  const auto found = pages.find(run.id);
+  const auto found = pages.find(run.id());
   return found == pages.end() ? "" : found->second;
-}
-
-std::string text_of(const NamedRow& row, std::string_view column) {
-  const auto found = row.find(column);
-  if (found == row.end()) return "";
-  if (const auto* text = std::get_if<std::string>(&found->second)) return *text;
-  if (const auto* number = std::get_if<int64_t>(&found->second)) return std::to_string(*number);
-  return "";
-}
-
-bool has(const NamedRow& row, std::string_view column) {
-  const auto found = row.find(column);
-  return found != row.end() && !std::holds_alternative<std::nullptr_t>(found->second);
 }
 
 std::optional<double> HistoryDrift::ratio() const {
@@ -299,8 +244,9 @@ class FamilyLayout {
     for (const size_t run : runs_) {
       const HistoryRun& one = history_.runs[run];
       const std::string commit = place_in_order(one);
-      if (ords.try_emplace(commit, one.ord).second) commits.push_back(commit);
-      all = all && one.ord.has_value();
+      const std::optional<int64_t> ord = one.row.cell("commit_ord").id();
+      if (ords.try_emplace(commit, ord).second) commits.push_back(commit);
+      all = all && ord.has_value();
     }
     if (all) {
       std::stable_sort(commits.begin(), commits.end(),
@@ -333,8 +279,9 @@ class FamilyLayout {
   void worst_first(HistoryCell& cell) const {
     std::stable_sort(cell.begin(), cell.end(), [this](size_t a, size_t b) {
       const HistoryRun &x = history_.runs[a], &y = history_.runs[b];
-      return std::tuple(first_bad_.contains(b), meaning_of(y).rank, meaning_of(y.change).rank, b) <
-             std::tuple(first_bad_.contains(a), meaning_of(x).rank, meaning_of(x.change).rank, a);
+      return std::tuple(first_bad_.contains(b), meaning_of(y).rank, meaning_of(y.change()).rank,
+                        b) <
+             std::tuple(first_bad_.contains(a), meaning_of(x).rank, meaning_of(x.change()).rank, a);
     });
   }
 
@@ -347,9 +294,10 @@ class FamilyLayout {
 }  // namespace
 
 const Meaning& meaning_of(const HistoryRun& run) {
-  return meaning_of(run.injected                                   ? "INJECTED"
-                    : run.verdict == "PASS" && !run.remark.empty() ? "PASS ROUNDING"
-                                                                   : run.verdict);
+  const Headline& head = run.head;
+  return meaning_of(run.injected()                                   ? "INJECTED"
+                    : head.verdict == "PASS" && !head.remark.empty() ? "PASS ROUNDING"
+                                                                     : head.verdict);
 }
 
 std::vector<HistoryFamily> lay_out(const History& history) {
@@ -365,7 +313,7 @@ std::vector<HistoryFamily> lay_out(const History& history) {
   std::set<size_t> first_bad;
   for (const HistoryTurn& turn : history.turns) {
     first_bad.insert(turn.first_bad);
-    if (has(turn.row, "fixed_run")) continue;
+    if (turn.row.has("fixed_run")) continue;
     const HistoryRun& run = history.runs[turn.first_bad];
     ++families[{run.text("experiment"), rest_of(run)}].family.open_turns;
   }

@@ -42,23 +42,18 @@ std::vector<std::string> names_of(std::string_view select_list);
 /// Pages of runs that lie beside the history's, by run.id: names of files.
 using RunPages = std::map<int64_t, std::string>;
 
-/// A row of a view, by column name.
-using NamedRow = std::map<std::string, Value, std::less<>>;
-std::string text_of(const NamedRow& row, std::string_view column);  ///< "" for NULL
-bool has(const NamedRow& row, std::string_view column);
-
 /// A run of a history.
 struct HistoryRun {
-  int64_t id = 0;
-  NamedRow row;                 ///< kHistoryColumns
-  std::string verdict, remark;  ///< as Headline has them
-  FailPlace fail;               ///< where it first fails
-  FailKind fail_kind = FailKind::kNone;
-  std::optional<int64_t> ord;  ///< of its commit, parents before children
-  bool injected = false;
-  std::string change;  ///< "" without a baseline
+  /// `query` stands on a row of kVerdictColumns, kHistoryColumns, run_id and commit_ord.
+  explicit HistoryRun(const Query& query) : row(query), head(row) {}
 
-  std::string text(std::string_view column) const { return text_of(row, column); }
+  RunVerdict row;
+  Headline head;
+
+  int64_t id() const { return row.number("run_id"); }
+  std::string text(std::string_view column) const { return row.text(column); }
+  bool injected() const { return row.number("injected") != 0; }
+  std::string change() const { return row.text("change"); }  ///< "" without a baseline
 };
 
 /// "" where it has none.
@@ -80,8 +75,8 @@ struct HistoryDrift {
 
 /// A place where a lineage turned for the worse: a row of the view regression.
 struct HistoryTurn {
-  NamedRow row;
-  size_t first_bad = 0;  ///< of History::runs
+  RunVerdict row;
+  size_t first_bad;  ///< of History::runs
 };
 
 struct History {

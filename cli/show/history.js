@@ -48,23 +48,23 @@
     };
     const file = data.pages[run];
     item(words.run, field(run, "run"));
-    if (file) item("", make("a", words.open, { href: file }));
+    if (file) item("", make("a", words["history.open_page"], { href: file }));
     item(words.date, field(run, "date"));
     item(words.commit, field(run, "commit_sha"));
     item(words.verdict, data.heads[run]);
     item("", place(field(run, "first_fail"), field(run, "layer"), field(run, "tensor"), field(run, "prompt")));
     for (const gate of ["strict", "numeric"]) {
-      item(words[gate], field(run, gate + "_verdict"));
+      item(words[gate + "_verdict"], field(run, gate + "_verdict"));
       item("", place(field(run, gate + "_first_fail"), field(run, gate + "_layer"), field(run, gate + "_tensor")));
     }
-    if (field(run, "injected")) item(words.changed, words.injected);
+    if (field(run, "injected")) item(words["brief.changed"], words["history.injected"]);
     else if (field(run, "change")) {
-      item(words.changed, field(run, "change"));
-      item(words.since, field(run, "baseline"));
+      item(words["brief.changed"], field(run, "change"));
+      item(words["brief.since"], field(run, "baseline"));
       if (field(run, "changed_tensor") !== null) item("", `${field(run, "changed_tensor")}, ${words.layer.toLowerCase()} ${field(run, "changed_layer")}`);
       item("", field(run, "why_not"));
     }
-    item(words.pairs, `${field(run, "pairs")} (${field(run, "rounding")} ${words.rounding}, ${field(run, "divergent")} ${words.divergent})`);
+    item(words.total_pairs, `${field(run, "pairs")} (${field(run, "rounding")} ${words["cell.r"]}, ${field(run, "divergent")} ${words["cell.f"]})`);
     panel.append(list);
     furthest(run);
   }
@@ -80,10 +80,10 @@
       const line = body.insertRow();
       line.append(make("th", data.tensors[row[1]], { scope: "row" }), make("td", String(row[8])), make("td", number(row[6])), make("td", number(row[7])));
     }
-    panel.append(make("p", words.drift, { className: "note" }), table);
+    panel.append(make("p", words["history.drift.worst"], { className: "note" }), table);
   }
   function others(cell) {
-    panel.append(make("p", `${words.others}: ${cell.n}`, { className: "note" }));
+    panel.append(make("p", `${words["history.others"]}: ${cell.n}`, { className: "note" }));
     const list = make("ul");
     for (const run of cell.runs.slice(0, 12)) {
       const entry = make("li");
@@ -92,7 +92,7 @@
       if (field(run, "change") && !field(run, "injected")) entry.append(`, ${field(run, "change")}`);
       list.append(entry);
     }
-    if (cell.n > Math.min(cell.runs.length, 12)) list.append(make("li", words.more.replace("{0}", cell.n - Math.min(cell.runs.length, 12))));
+    if (cell.n > Math.min(cell.runs.length, 12)) list.append(make("li", words["history.more"].replace("{0}", cell.n - Math.min(cell.runs.length, 12))));
     panel.append(list);
   }
 
@@ -123,7 +123,7 @@
     }
     for (const figure of document.querySelectorAll("figure[data-tensor]")) figure.hidden = chosen("tensor") !== "" && figure.dataset.tensor !== chosen("tensor");
     for (const row of rows) row.hidden = !fit[row.dataset.run];
-    if (count) count.textContent = all ? "" : words.fits.replace("{0}", fit.filter((one) => one).length).replace("{1}", fit.length);
+    if (count) count.textContent = all ? "" : words["history.fits"].replace("{0}", fit.filter((one) => one).length).replace("{1}", fit.length);
   }
   const words_of = (text) => text.toLowerCase().split(/\s+/).filter((word) => word !== "");
   for (const one of choices) {

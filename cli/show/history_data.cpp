@@ -8,12 +8,17 @@ namespace {
 
 using std::to_string;
 
-std::string value_json(const Value& value) {
-  if (const auto* text = std::get_if<std::string>(&value))
-    return as_json(std::string_view(utf8::printable(*text)));
-  if (const auto* number = std::get_if<int64_t>(&value)) return to_string(*number);
-  if (const auto* real = std::get_if<double>(&value)) return short_real(*real);
-  return "null";
+std::string cell_json(const Cell& cell) {
+  switch (cell.type) {
+    case Cell::Type::kNull:
+      return "null";
+    case Cell::Type::kInteger:
+      return to_string(cell.integer);
+    case Cell::Type::kReal:
+      return short_real(cell.real);
+    default:
+      return as_json(std::string_view(utf8::printable(cell.text)));
+  }
 }
 
 class HistoryJson {
@@ -36,16 +41,16 @@ class HistoryJson {
     for (size_t i = first_listed_; i < history_.runs.size(); ++i) {
       const HistoryRun& run = history_.runs[i];
       runs.push_back(row_json(run.row, run_columns));
-      heads.push_back(as_json(std::string_view(
-          utf8::printable(headline_of(run.verdict, run.remark, run.text("mode"), words_).text()))));
+      heads.push_back(as_json(std::string_view(utf8::printable(
+          headline_of(run.head.verdict, run.head.remark, run.head.mode, words_).text()))));
     }
     for (const HistoryTurn& turn : history_.turns)
       turns.push_back(row_json(turn.row, turn_columns));
     for (const std::string& tensor : history_.tensors)
       tensors.push_back(as_json(std::string_view(utf8::printable(tensor))));
-    object.raw("runs", table_json(columns_json(run_columns), runs));
+    object.raw("runs", table_json(json_of_texts(run_columns), runs));
     object.raw("heads", json_array(heads));
-    object.raw("regressions", table_json(columns_json(turn_columns), turns));
+    object.raw("regressions", table_json(json_of_texts(turn_columns), turns));
     object.raw("tensors", json_array(tensors));
     object.raw("drift", drift_json()).raw("families", families_json());
     JsonObject pages;
@@ -57,19 +62,10 @@ class HistoryJson {
   }
 
  private:
-  static std::string columns_json(const std::vector<std::string>& columns) {
-    std::vector<std::string> names;
-    for (const std::string& column : columns) names.push_back(as_json(std::string_view(column)));
-    return json_array(names);
-  }
-
-  static std::string row_json(const NamedRow& row, const std::vector<std::string>& columns) {
+  static std::string row_json(const RunVerdict& row, const std::vector<std::string>& columns) {
     std::string json;
-    for (const std::string& column : columns) {
-      const auto found = row.find(column);
-      json += (json.empty() ? "[" : ",") +
-              value_json(found == row.end() ? Value(nullptr) : found->second);
-    }
+    for (const std::string& column : columns)
+      json += (json.empty() ? "[" : ",") + cell_json(row.cell(column));
     return json + "]";
   }
 
@@ -81,10 +77,10 @@ class HistoryJson {
 
   std::string drift_json() const {
     const auto real = [](const std::optional<double>& value) {
-      return value_json(value ? Value(*value) : Value(nullptr));
+      return cell_json(value ? Cell(*value) : Cell());
     };
     const auto integer = [](const std::optional<int64_t>& value) {
-      return value_json(value ? Value(*value) : Value(nullptr));
+      return cell_json(or_null(value));
     };
     std::vector<std::string> rows;
     for (const auto& [key, drift] : history_.drift) {
@@ -94,14 +90,14 @@ class HistoryJson {
         row += "," + to_string(n);
       if (drift.read) {
         row += "," + real(drift.rel_l2) + "," + real(drift.tolerance) + "," + integer(drift.layer) +
-               "," + integer(drift.pos_id) + "," + value_json(Value(drift.prompt));
+               "," + integer(drift.pos_id) + "," + cell_json(Cell(drift.prompt));
       }
       rows.push_back(row + "]");
     }
     const std::vector<std::string> columns = {"run",       "tensor",    "differ", "rounding",
                                               "divergent", "nonfinite", "rel_l2", "tolerance",
                                               "layer",     "pos_id",    "prompt"};
-    return table_json(columns_json(columns), rows);
+    return table_json(json_of_texts(columns), rows);
   }
 
   /// Cells by lineage and column: how many runs, then those that the data has, the worst first.
@@ -140,32 +136,32 @@ class HistoryJson {
   }
 
   std::string words() const {
-    const ScriptWord all[] = {{"close", "page.close"},
-                              {"run", "run"},
-                              {"date", "date"},
-                              {"commit", "commit"},
-                              {"mode", "mode"},
-                              {"verdict", "verdict"},
-                              {"strict", "strict_verdict"},
-                              {"numeric", "numeric_verdict"},
-                              {"where", "location"},
-                              {"layer", "layer"},
-                              {"prompt", "prompt"},
-                              {"pairs", "total_pairs"},
-                              {"rounding", "cell.r"},
-                              {"divergent", "cell.f"},
-                              {"changed", "brief.changed"},
-                              {"since", "brief.since"},
-                              {"open", "history.open_page"},
-                              {"others", "history.others"},
-                              {"more", "history.more"},
-                              {"drift", "history.drift.worst"},
-                              {"tensor", "tensor"},
-                              {"rel_l2", "rel_l2"},
-                              {"tolerance", "tolerance"},
-                              {"injected", "history.injected"},
-                              {"fits", "history.fits"}};
-    return json_of_words(all, words_);
+    return json_of_words({"page.close",
+                          "run",
+                          "date",
+                          "commit",
+                          "mode",
+                          "verdict",
+                          "strict_verdict",
+                          "numeric_verdict",
+                          "location",
+                          "layer",
+                          "prompt",
+                          "total_pairs",
+                          "cell.r",
+                          "cell.f",
+                          "brief.changed",
+                          "brief.since",
+                          "history.open_page",
+                          "history.others",
+                          "history.more",
+                          "history.drift.worst",
+                          "tensor",
+                          "rel_l2",
+                          "tolerance",
+                          "history.injected",
+                          "history.fits"},
+                         words_);
   }
 
   const History& history_;

@@ -45,6 +45,8 @@ std::string short_commit(const std::string& commit) {
   return commit.size() == 40 ? commit.substr(0, 10) : commit;
 }
 
+std::string layer_of(const RunVerdict& row) { return row.has("layer") ? row.show("layer") : ""; }
+
 /// A commit as code; the run where none is named.
 Line commit_of(const std::string& sha, const std::string& run) {
   return code(sha.empty() ? run : short_commit(sha));
@@ -186,7 +188,7 @@ class HistoryPage {
       const std::string date = run.text("date");
       if (!date.empty() && (first.empty() || date < first)) first = date;
       last = std::max(last, date);
-      ++verdicts[run.verdict];
+      ++verdicts[run.head.verdict];
       lineages.insert(run.text("lineage"));
     }
     const auto known = [this](const std::string& date) {
@@ -195,7 +197,7 @@ class HistoryPage {
     size_t mended = 0;
     const HistoryTurn* open = nullptr;
     for (const HistoryTurn& turn : history_.turns) {
-      has(turn.row, "fixed_run") ? static_cast<void>(++mended) : static_cast<void>(open = &turn);
+      turn.row.has("fixed_run") ? static_cast<void>(++mended) : static_cast<void>(open = &turn);
     }
     Line lead =
         words_.line("history.lead", {to_string(history_.runs.size()), to_string(lineages.size()),
@@ -206,10 +208,10 @@ class HistoryPage {
                  : words_("history.turned", {to_string(history_.turns.size()), to_string(mended)}));
     blocks.push_back(Note{lead});
     if (open) {
-      blocks.push_back(Heading{
-          0, "", verdict_word(text_of(open->row, "change"), "bad") + " " + turn_text(*open)});
-      blocks.push_back(next("greta-db compare " + shell_word(text_of(open->row, "last_good")) +
-                            " " + shell_word(text_of(open->row, "first_bad"))));
+      blocks.push_back(
+          Heading{0, "", verdict_word(open->row.text("change"), "bad") + " " + turn_text(*open)});
+      blocks.push_back(next("greta-db compare " + shell_word(open->row.text("last_good")) + " " +
+                            shell_word(open->row.text("first_bad"))));
     } else {
       add_failing(blocks);
     }
@@ -218,13 +220,13 @@ class HistoryPage {
 
   /// Adds the newest run that fails, where nothing regressed.
   void add_failing(Blocks& blocks) const {
-    const auto run =
-        std::find_if(history_.runs.rbegin(), history_.runs.rend(),
-                     [](const HistoryRun& one) { return !one.injected && one.verdict == "FAIL"; });
-    if (run == history_.runs.rend() || run->fail.tensor.empty()) return;
-    blocks.push_back(Heading{0, "", verdict_badge("FAIL", run->fail_kind, words_)});
-    blocks.push_back(Note{
-        words_.line("history.failing", {run->text("run"), code(place_text(run->fail, words_))})});
+    const auto run = std::find_if(
+        history_.runs.rbegin(), history_.runs.rend(),
+        [](const HistoryRun& one) { return !one.injected() && one.head.verdict == "FAIL"; });
+    if (run == history_.runs.rend() || run->head.fail.tensor.empty()) return;
+    blocks.push_back(Heading{0, "", verdict_badge("FAIL", fail_kind(run->head), words_)});
+    blocks.push_back(Note{words_.line(
+        "history.failing", {run->text("run"), code(place_text(run->head.fail, words_))})});
     blocks.push_back(next("greta-db firstfail --run " + shell_word(run->text("run"))));
   }
 
@@ -235,21 +237,20 @@ class HistoryPage {
 
   /// A regression that is not fixed.
   Line turn_text(const HistoryTurn& turn) const {
-    const NamedRow& row = turn.row;
-    const std::string sha = short_commit(text_of(row, "first_bad_commit")),
-                      date = text_of(row, "first_bad_date"),
-                      good = short_commit(text_of(row, "last_good_commit"));
-    Line layer = text_of(row, "layer");
+    const RunVerdict& row = turn.row;
+    const std::string sha = short_commit(row.text("first_bad_commit")),
+                      date = row.text("first_bad_date"),
+                      good = short_commit(row.text("last_good_commit"));
+    Line layer = layer_of(row);
     // the prompt of a run that fails at that place
-    const FailPlace& fail = history_.runs[turn.first_bad].fail;
-    if (fail.tensor == text_of(row, "tensor") && fail.layer &&
-        to_string(*fail.layer) == layer.text())
+    const FailPlace& fail = history_.runs[turn.first_bad].head.fail;
+    if (fail.tensor == row.text("tensor") && fail.layer && to_string(*fail.layer) == layer.text())
       layer += words_.line("history.open.prompt", {fail.prompt});
     return words_.line(
         "history.open",
-        {text_of(row, "tensor"), layer, sha + (sha.empty() || date.empty() ? "" : ", ") + date,
-         good.empty() ? text_of(row, "last_good") : good, text_of(row, "first_bad"),
-         text_of(row, "gate") == "strict" ? words_("history.unequal") : words_("cell.f")});
+        {row.text("tensor"), layer, sha + (sha.empty() || date.empty() ? "" : ", ") + date,
+         good.empty() ? row.text("last_good") : good, row.text("first_bad"),
+         row.text("gate") == "strict" ? words_("history.unequal") : words_("cell.f")});
   }
 
   // ---- Controls that only the script serves.
@@ -281,8 +282,8 @@ class HistoryPage {
     std::vector<const HistoryTurn*> order;
     for (const HistoryTurn& turn : history_.turns) order.push_back(&turn);
     std::stable_sort(order.begin(), order.end(), [](const HistoryTurn* a, const HistoryTurn* b) {
-      return std::tuple(has(a->row, "fixed_run"), b->first_bad) <
-             std::tuple(has(b->row, "fixed_run"), a->first_bad);
+      return std::tuple(a->row.has("fixed_run"), b->first_bad) <
+             std::tuple(b->row.has("fixed_run"), a->first_bad);
     });
     const auto shown = static_cast<std::ptrdiff_t>(std::min(order.size(), kMostTurns));
     Blocks blocks{Heading{2, words_("history.turns")},
@@ -308,17 +309,17 @@ class HistoryPage {
                      {},
                      true};
     for (const HistoryTurn* turn : turns) {
-      const NamedRow& row = turn->row;
-      const Line mended = has(row, "fixed_run")
-                              ? commit_of(text_of(row, "fixed_commit"), text_of(row, "fixed_run")) +
-                                    " " + soft(text_of(row, "fixed_date"))
+      const RunVerdict& row = turn->row;
+      const Line mended = row.has("fixed_run")
+                              ? commit_of(row.text("fixed_commit"), row.text("fixed_run")) + " " +
+                                    soft(row.text("fixed_date"))
                               : verdict_word(words_("history.unmended"), "bad");
       table.rows.push_back(
-          {{strong(text_of(row, "change")),
-            run_name(turn->first_bad, text_of(row, "first_bad_commit"), text_of(row, "first_bad")),
-            text_of(row, "first_bad_date"),
-            commit_of(text_of(row, "last_good_commit"), text_of(row, "last_good")),
-            code(text_of(row, "tensor")), text_of(row, "layer"), mended, text_of(row, "lineage")},
+          {{strong(row.text("change")),
+            run_name(turn->first_bad, row.text("first_bad_commit"), row.text("first_bad")),
+            row.text("first_bad_date"),
+            commit_of(row.text("last_good_commit"), row.text("last_good")),
+            code(row.text("tensor")), layer_of(row), mended, row.text("lineage")},
            false,
            number_of(turn->first_bad)});
     }
@@ -341,7 +342,7 @@ class HistoryPage {
     std::set<std::string_view> changes;
     for (const HistoryRun& run : history_.runs) {
       severities.insert(meaning_of(run).severity);
-      if (!run.injected) changes.insert(run.change);
+      if (!run.injected()) changes.insert(run.change());
     }
     Legend legend{words_("page.legend"), {}};
     const auto add = [&](const Look& look, TextId text) {
@@ -412,8 +413,9 @@ class HistoryPage {
                     [this](size_t run) { return first_bad_.contains(run); }))
       square.look += " first";
     square.link = page_of_run(pages_, worst);
-    square.label = headline_of(worst.verdict, worst.remark, worst.text("mode"), words_).text();
-    if (worst.injected) square.label += ", " + words_("history.injected");
+    square.label =
+        headline_of(worst.head.verdict, worst.head.remark, worst.text("mode"), words_).text();
+    if (worst.injected()) square.label += ", " + words_("history.injected");
     if (change) square.label += ", " + std::string(change->change);
     if (runs.size() > 1)
       square.label += ", " + words_("history.worst_of", {to_string(runs.size())});
@@ -424,7 +426,8 @@ class HistoryPage {
   const ChangeLook* change_of(const HistoryCell& cell) const {
     for (const ChangeLook& look : kChangeLooks) {
       for (const size_t run : cell) {
-        if (!history_.runs[run].injected && history_.runs[run].change == look.change) return &look;
+        if (!history_.runs[run].injected() && history_.runs[run].change() == look.change)
+          return &look;
       }
     }
     return nullptr;
@@ -442,7 +445,7 @@ class HistoryPage {
     for (const HistoryLineage& lineage : family.lineages) {
       std::map<std::string, size_t> verdicts;
       for (const HistoryCell& cell : lineage.cells) {
-        for (const size_t run : cell) ++verdicts[history_.runs[run].verdict];
+        for (const size_t run : cell) ++verdicts[history_.runs[run].head.verdict];
       }
       list += (list.empty() ? "" : "; ") + mode_text(lineage) + ": " + counts_text(verdicts);
     }
@@ -464,9 +467,9 @@ class HistoryPage {
       const HistoryRun& run = history_.runs[i - 1];
       table.rows.push_back({{run_name(i - 1, "", run.text("run")), run.text("date"),
                              short_commit(run.text("commit_sha")), run.text("mode"),
-                             verdict_badge(run.verdict, run.fail_kind, words_),
-                             run.injected ? words_("history.injected") : run.change,
-                             run.fail.cause.empty() ? "" : place_text(run.fail, words_)},
+                             verdict_badge(run.head.verdict, fail_kind(run.head), words_),
+                             run.injected() ? words_("history.injected") : run.change(),
+                             run.head.fail.cause.empty() ? "" : place_text(run.head.fail, words_)},
                             false,
                             number_of(i - 1)});
     }
@@ -509,7 +512,7 @@ std::vector<Run> runs_worth_a_page(const History& history) {
   });
   std::vector<Run> runs;
   for (const size_t run : order)
-    runs.push_back({history.runs[run].id, history.runs[run].text("run")});
+    runs.push_back({history.runs[run].id(), history.runs[run].text("run")});
   return runs;
 }
 

@@ -30,7 +30,8 @@ class Html {
     out_ += part.out_;
     return *this;
   }
-  Html& text(std::string_view data);
+  /// `kept`: characters that are not shown and yet stay, such as "\n".
+  Html& text(std::string_view data, std::string_view kept = "");
   Html& number(int64_t value);
   /// A coordinate: at most one decimal.
   Html& place(double value);

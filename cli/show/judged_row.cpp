@@ -11,16 +11,15 @@ namespace greta {
 namespace {
 
 RunVerdict run_verdict_of(QueryPool& statements, const Run& run) {
-  RunQuery query(statements, run.id,
-                 "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
+  RunQuery query = verdict_query(statements, run.id);
   if (!query.step()) throw std::logic_error("no verdict of run " + run.name);
   return RunVerdict(query);
 }
 
 }  // namespace
 
-JudgedRow::JudgedRow(QueryPool& statements, const Run& of)
-    : run(of), verdict(run_verdict_of(statements, of)), head(verdict) {}
+JudgedRow::JudgedRow(QueryPool& statements, const Run& of, Gate asked)
+    : run(of), verdict(run_verdict_of(statements, of)), head(verdict, asked) {}
 
 JudgedRows judged_rows(QueryPool& statements, const std::vector<Run>& runs) {
   JudgedRows rows;
@@ -189,15 +188,14 @@ std::vector<PairFinding> pair_findings(QueryPool& statements, int64_t run_id,
   if (prompt) row.bind(2, *prompt);
   std::vector<PairFinding> findings;
   while (row.step()) {
-    PairFinding finding{
-        .prompt = row.text(kPrompt),
-        .tensor = row.text(kTensor),
-        .name = row.text(kFinding),
-        .layer = row.is_null(kLayer) ? std::nullopt : std::optional(row.integer(kLayer)),
-        .english = {},
-        .spanish = {},
-        .english_meaning = row.text(kMeaning),
-        .spanish_meaning = row.text(kMeaning)};
+    PairFinding finding{.prompt = row.text(kPrompt),
+                        .tensor = row.text(kTensor),
+                        .name = row.text(kFinding),
+                        .layer = row.cell(kLayer).id(),
+                        .english = {},
+                        .spanish = {},
+                        .english_meaning = row.text(kMeaning),
+                        .spanish_meaning = row.text(kMeaning)};
     // positions and lengths of prompts are one finding
     const bool again = !findings.empty() && findings.back().name == finding.name &&
                        findings.back().prompt == finding.prompt;
@@ -234,7 +232,7 @@ std::vector<AppliedWaiver> applied_waivers(QueryPool& statements, int64_t run_id
   while (query.step()) {
     all.push_back({.id = query.integer(0),
                    .tensor = query.text(1),
-                   .layer = query.is_null(2) ? std::nullopt : std::optional(query.integer(2)),
+                   .layer = query.cell(2).id(),
                    .pairs = query.integer(3),
                    .divergent = query.integer(4),
                    .rows = 0,

@@ -16,8 +16,9 @@ namespace greta {
 
 /// A run, its row of run_verdict and what it is told by first.
 struct JudgedRow {
-  /// Throws SQLite::Exception, and std::logic_error of what is no run that is judged.
-  JudgedRow(QueryPool& statements, const Run& run);
+  /// `asked`: which verdict is wanted. Throws SQLite::Exception, and std::logic_error of what is no
+  /// run that is judged.
+  JudgedRow(QueryPool& statements, const Run& run, Gate asked = Gate::kVerdict);
   JudgedRow(const JudgedRow&) = delete;
   JudgedRow& operator=(const JudgedRow&) = delete;
 

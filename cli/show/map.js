@@ -52,7 +52,7 @@
   const state = (cell) => cell.map.states[value(cell, "state")];
   const layer_name = (cell) => cell.td.parentNode.cells[0].textContent;
   const tensor_name = (cell) => cell.map.names[cell.column];
-  const kind = (cell) => words[cell.td.className[0]];
+  const kind = (cell) => words["cell." + cell.td.className[0]];
   const prompt_name = (cell) => cell.panel.prompt + (cell.panel.phase ? ", " + cell.panel.phase : "");
 
   // ---- The panel.
@@ -70,24 +70,24 @@
     item(words.prompt, prompt_name(cell));
     const positions = value(cell, "positions");
     let at = value(cell, "pos_id") === null ? "–" : String(value(cell, "pos_id"));
-    if (positions > 1) at += ` (${words.positions.replace("{0}", value(cell, "failing")).replace("{1}", positions)})`;
+    if (positions > 1) at += ` (${words["tree.positions"].replace("{0}", value(cell, "failing")).replace("{1}", positions)})`;
     item(words.position, at);
     const rel = value(cell, "rel_l2");
     if (rel !== null) {
       const measure = text(cell, "measure");
-      item(words.rel_l2, number(rel) + (measure ? ` (${words["by_" + measure] ?? measure})` : ""));
+      item(words.rel_l2, number(rel) + (measure ? ` (${words["measure." + measure] ?? measure})` : ""));
       const factors = data.measures[measure];
-      if (factors && rel > 0) item(words.interval, `${number(rel * factors[0])} – ${number(rel * factors[1])}`);
+      if (factors && rel > 0) item(words["page.interval"], `${number(rel * factors[0])} – ${number(rel * factors[1])}`);
       if (tolerance(cell) !== null) item(words.tolerance, number(tolerance(cell)));
     }
-    item(words.arises, text(cell, "segment"));
-    item(words.caused_by, text(cell, "caused_by"));
+    item(words["page.arises"], text(cell, "segment"));
+    item(words["page.caused_by"], text(cell, "caused_by"));
     item(words.details, text(cell, "details"));
-    item(words.where, text(cell, "location"));
+    item(words["page.where"], text(cell, "location"));
     if (value(cell, "max_abs") !== null && value(cell, "max_abs_at") !== null) {
-      item(words.furthest, `${number(value(cell, "max_abs"))} @ ${value(cell, "max_abs_at")}, ${value(cell, "max_ulp")} ulp`);
+      item(words["page.furthest"], `${number(value(cell, "max_abs"))} @ ${value(cell, "max_abs_at")}, ${value(cell, "max_ulp")} ulp`);
     }
-    item(words.inputs, inputs(cell));
+    item(words["page.inputs"], inputs(cell));
     panel.append(list);
     bars(cell);
     sides(cell);
@@ -112,12 +112,12 @@
   function bars(cell) {
     if (value(cell, "shares") === null) return;
     const shares = value(cell, "shares").split(" ").map(Number);
-    const by = value(cell, "heads") ? words.per_head : words.per_slice;
-    panel.append(make("div", `${words.shares}, ${by}`, { className: "note" }));
+    const by = value(cell, "heads") ? words["page.per_head"] : words["page.per_slice"];
+    panel.append(make("div", `${words["page.shares"]}, ${by}`, { className: "note" }));
     const box = make("div", undefined, { className: "bars" });
     const most = Math.max(...shares, 1e-9);
     box.setAttribute("role", "img");
-    box.setAttribute("aria-label", `${words.shares}, ${by}: ${shares.map((share) => share / 10 + " %").join(", ")}`);
+    box.setAttribute("aria-label", `${words["page.shares"]}, ${by}: ${shares.map((share) => share / 10 + " %").join(", ")}`);
     shares.forEach((share, i) => {
       const bar = make("span", undefined, { title: `${i}: ${number(share / 10)} %` });
       bar.style.height = `${100 * share / most}%`;
@@ -136,23 +136,23 @@
       row.append(make("th", label, { scope: "row" }), make("td", left), make("td", right));
     };
     const same = cell.columns.right_hash[cell.index] === "=";
-    add(words.hash, hash(cell, "left_hash"), same ? words.same : hash(cell, "right_hash"));
+    add(words.hash, hash(cell, "left_hash"), same ? words["page.same_hash"] : hash(cell, "right_hash"));
     for (const name of ["n", "min", "max", "mean", "abs_sum", "nan", "inf"]) {
       const left = value(cell, "left_" + name), right = value(cell, "right_" + name);
       const counted = name === "nan" || name === "inf";
       if (counted ? left || right : left !== null || right !== null) add(name, number(left), number(right));
     }
     const routes = ["left_route", "right_route"].map((name) => text(cell, name));
-    if (routes.some((route) => route)) add(words.route, ...routes);
+    if (routes.some((route) => route)) add(words["page.route"], ...routes);
     const row_of = (side) => {
       const line_number = value(cell, side + "_line");
       if (line_number === null) return "–";
       const file = text(cell, side + "_source");
       return file ? `${file}:${line_number}` : String(line_number);
     };
-    if (value(cell, "left_line") !== null || value(cell, "right_line") !== null) add(words.source, row_of("left"), row_of("right"));
+    if (value(cell, "left_line") !== null || value(cell, "right_line") !== null) add(words["page.source"], row_of("left"), row_of("right"));
     panel.append(table);
-    if (cell.columns.told && value(cell, "told") === null) panel.append(make("p", words.untold, { className: "note" }));
+    if (cell.columns.told && value(cell, "told") === null) panel.append(make("p", (words["page.untold"] ?? words["page.unhashed"]), { className: "note" }));
   }
 
   page.kind = {

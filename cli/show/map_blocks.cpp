@@ -228,14 +228,10 @@ class MapBlocks {
 
   void list() {
     std::vector<std::tuple<bool, size_t, size_t, size_t>> places;  // within, layer, tensor, panel
-    for (size_t p = 0; p < map_.panels.size(); ++p) {
-      for (size_t l = 0; l < map_.layers.size(); ++l) {
-        for (size_t t = 0; t < map_.tensors.size(); ++t) {
-          if (const auto& cell = map_.panels[p].cells[l][t]; cell && cell->failed())
-            places.emplace_back(!cell->beyond_rounding(), l, t, p);
-        }
-      }
-    }
+    for_each_cell(map_, [&](const CellPlace& at, const MapCell& cell) {
+      if (cell.failed())
+        places.emplace_back(!cell.beyond_rounding(), at.layer, at.tensor, at.panel);
+    });
     if (places.empty()) return;
     std::sort(places.begin(), places.end());
     constexpr auto kNumber = ShownColumn::Kind::kNumber;

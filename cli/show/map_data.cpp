@@ -274,45 +274,16 @@ std::string json_of_measures(QueryPool& statements) {
 }
 
 std::string json_of_map_words(const Wording& words, TextId untold) {
-  const ScriptWord all[] = {{"prompt", "prompt"},
-                            {"layer", "layer"},
-                            {"position", "position"},
-                            {"hash", "hash"},
-                            {"rel_l2", "rel_l2"},
-                            {"tolerance", "tolerance"},
-                            {"close", "page.close"},
-                            {"inputs", "page.inputs"},
-                            {"caused_by", "page.caused_by"},
-                            {"arises", "page.arises"},
-                            {"where", "page.where"},
-                            {"furthest", "page.furthest"},
-                            {"shares", "page.shares"},
-                            {"per_head", "page.per_head"},
-                            {"per_slice", "page.per_slice"},
-                            {"source", "page.source"},
-                            {"interval", "page.interval"},
-                            {"rows", "page.rows"},
-                            {"same", "page.same_hash"},
-                            {"no_row", "page.no_row"},
-                            {"route", "page.route"},
-                            {"by_exact", "distance.exact"},
-                            {"by_sketch", "page.measure.sketch"},
-                            {"by_sample", "page.measure.sample"},
-                            {"by_hash", "page.measure.hash"},
-                            {"untold", untold},
-                            {"details", "details"},
-                            {"positions", "tree.positions"},
-                            {"m", "cell.m"},
-                            {"r", "cell.r"},
-                            {"f", "cell.f"},
-                            {"u", "cell.u"},
-                            {"n", "cell.n"},
-                            {"x", "cell.x"},
-                            {"i", "cell.i"},
-                            {"c", "cell.c"},
-                            {"o", "cell.o"},
-                            {"t", "cell.t"}};
-  return json_of_words(all, words);
+  return json_of_words(
+      {untold,           "prompt",      "layer",          "position",       "hash",
+       "rel_l2",         "tolerance",   "page.close",     "page.inputs",    "page.caused_by",
+       "page.arises",    "page.where",  "page.furthest",  "page.shares",    "page.per_head",
+       "page.per_slice", "page.source", "page.interval",  "page.rows",      "page.same_hash",
+       "page.no_row",    "page.route",  "measure.exact",  "measure.sketch", "measure.sample",
+       "measure.hash",   "details",     "tree.positions", "cell.m",         "cell.r",
+       "cell.f",         "cell.u",      "cell.n",         "cell.x",         "cell.i",
+       "cell.c",         "cell.o",      "cell.t"},
+      words);
 }
 
 }  // namespace greta

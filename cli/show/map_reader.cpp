@@ -10,15 +10,6 @@
 namespace greta {
 namespace {
 
-std::optional<double> real_of(const Cell& cell) {
-  if (cell.type == Cell::Type::kReal) return cell.real;
-  if (cell.type == Cell::Type::kInteger) return static_cast<double>(cell.integer);
-  return std::nullopt;
-}
-std::optional<int64_t> integer_of(const Cell& cell) {
-  return cell.type == Cell::Type::kInteger ? std::optional(cell.integer) : std::nullopt;
-}
-
 /// The place of a cell: panel (prompt and phase), layer and tensor, by forward order.
 using Key = std::tuple<std::pair<int64_t, int64_t>, std::pair<int64_t, int64_t>,
                        std::pair<int64_t, std::string>>;
@@ -42,13 +33,13 @@ class MapBuilder {
     seen.status = row.text(9);
     seen.row_class = row.text(10);
     seen.meaning = meaning_of(seen.state());
-    seen.rel_l2 = real_of(row.cell(11));
-    seen.tolerance = real_of(row.cell(12));
+    seen.rel_l2 = row.cell(11).number();
+    seen.tolerance = row.cell(12).number();
     note_position(panel, row, seen);
     MapCell& cell = cells_[{panel, layer, tensor}];
     const int64_t positions = cell.positions + 1, failing = cell.failing + seen.failed();
     if (cell.positions == 0 || is_worse(seen, cell)) {
-      seen.pos_id = integer_of(row.cell(8));
+      seen.pos_id = row.cell(8).id();
       seen.measure = row.text(13);
       seen.left.hash = row.text(14);
       seen.right.hash = row.text(15);
@@ -139,14 +130,9 @@ using CellAt = std::map<std::tuple<std::string, std::optional<int64_t>, std::str
 
 CellAt cells_by_place(PairMap& map) {
   CellAt cells;
-  for (MapPanel& panel : map.panels) {
-    for (size_t l = 0; l < panel.cells.size(); ++l) {
-      for (size_t t = 0; t < panel.cells[l].size(); ++t) {
-        if (auto& cell = panel.cells[l][t])
-          cells[{panel.prompt, map.layers[l], map.tensors[t].name}] = &*cell;
-      }
-    }
-  }
+  for_each_cell(map, [&](const CellPlace& at, MapCell& cell) {
+    cells[{map.panels[at.panel].prompt, map.layers[at.layer], map.tensors[at.tensor].name}] = &cell;
+  });
   return cells;
 }
 
@@ -165,24 +151,17 @@ size_t most_cells(const PairMap& map, const RoomOfPage& room) {
 }
 
 /// The `most` cells that matter, in that order: what is beyond rounding before all else.
-std::vector<std::tuple<size_t, size_t, size_t>> chosen_cells(const PairMap& map, size_t most,
-                                                             const std::string& first) {
+std::vector<CellPlace> chosen_cells(const PairMap& map, size_t most, const std::string& first) {
   std::vector<std::tuple<int, size_t, size_t, size_t>> all;  // rank, layer, panel, tensor
-  for (size_t p = 0; p < map.panels.size(); ++p) {
-    const bool leads = map.panels[p].prompt == first;
-    for (size_t l = 0; l < map.layers.size(); ++l) {
-      for (size_t t = 0; t < map.tensors.size(); ++t) {
-        const auto& cell = map.panels[p].cells[l][t];
-        if (!cell) continue;
-        const int rank = cell->beyond_rounding() ? 0 : cell->failed() ? 2 : 4;
-        all.emplace_back(rank + (leads ? 0 : 1), l, p, t);
-      }
-    }
-  }
+  for_each_cell(map, [&](const CellPlace& at, const MapCell& cell) {
+    const int rank = cell.beyond_rounding() ? 0 : cell.failed() ? 2 : 4;
+    const bool leads = map.panels[at.panel].prompt == first;
+    all.emplace_back(rank + (leads ? 0 : 1), at.layer, at.panel, at.tensor);
+  });
   std::sort(all.begin(), all.end());
   all.resize(std::min(all.size(), most));
-  std::vector<std::tuple<size_t, size_t, size_t>> chosen;
-  for (const auto& [rank, l, p, t] : all) chosen.emplace_back(p, l, t);
+  std::vector<CellPlace> chosen;
+  for (const auto& [rank, l, p, t] : all) chosen.push_back({p, l, t});
   return chosen;
 }
 
@@ -192,15 +171,11 @@ void leave_out_hashes(PairMap& map) {
   if (most == map.count()) return;
   for (const auto& [p, l, t] : chosen_cells(map, most, ""))
     map.panels[p].cells[l][t]->detail.emplace();
-  for (MapPanel& panel : map.panels) {
-    for (auto& row : panel.cells) {
-      for (auto& cell : row) {
-        if (!cell || cell->detail) continue;
-        cell->left.hash.clear();
-        cell->right.hash.clear();
-      }
-    }
-  }
+  for_each_cell(map, [](const CellPlace&, MapCell& cell) {
+    if (cell.detail) return;
+    cell.left.hash.clear();
+    cell.right.hash.clear();
+  });
 }
 
 void read_sides(QueryPool& statements, const Run& run, PairMap& map) {
@@ -213,18 +188,18 @@ void read_sides(QueryPool& statements, const Run& run, PairMap& map) {
   std::map<int64_t, std::string> files;
   Query file(statements, "SELECT min(path) FROM source_location WHERE source_id = ?");
   while (rows.step()) {
-    const auto found = cells.find({rows.text(0), integer_of(rows.cell(1)), rows.text(2)});
-    if (found == cells.end() || found->second->pos_id != integer_of(rows.cell(3))) continue;
+    const auto found = cells.find({rows.text(0), rows.cell(1).id(), rows.text(2)});
+    if (found == cells.end() || found->second->pos_id != rows.cell(3).id()) continue;
     MapSide& side = rows.text(4) == "prefill" ? found->second->left : found->second->right;
     if (side.source_line || (!side.hash.empty() && side.hash != rows.text(5))) continue;
     if (side.hash.empty()) side.hash = rows.text(5);
-    side.n = integer_of(rows.cell(6));
-    side.min = real_of(rows.cell(7));
-    side.max = real_of(rows.cell(8));
-    side.mean = real_of(rows.cell(9));
-    side.abs_sum = real_of(rows.cell(10));
-    side.nan = integer_of(rows.cell(11));
-    side.inf = integer_of(rows.cell(12));
+    side.n = rows.cell(6).id();
+    side.min = rows.cell(7).number();
+    side.max = rows.cell(8).number();
+    side.mean = rows.cell(9).number();
+    side.abs_sum = rows.cell(10).number();
+    side.nan = rows.cell(11).id();
+    side.inf = rows.cell(12).id();
     side.route = rows.text(13);
     const int64_t source = rows.integer(14);
     auto known = files.find(source);
@@ -233,7 +208,7 @@ void read_sides(QueryPool& statements, const Run& run, PairMap& map) {
       known = files.emplace(source, file.bind(1, source).step() ? file.text(0) : "").first;
     }
     side.source_file = known->second;
-    side.source_line = integer_of(rows.cell(15));
+    side.source_line = rows.cell(15).id();
   }
 }
 
@@ -246,10 +221,10 @@ void read_report(QueryPool& statements, const Run& run, PairMap& map) {
       " p.numeric_origin, p.caused_by, p.segment FROM pair p"
       " WHERE p.run_id = ? AND p.evidence = 'report'");
   while (pairs.step()) {
-    const auto found = cells.find({pairs.text(0), integer_of(pairs.cell(1)), pairs.text(2)});
+    const auto found = cells.find({pairs.text(0), pairs.cell(1).id(), pairs.text(2)});
     if (found == cells.end() || !found->second->detail) continue;
     MapCell& cell = *found->second;
-    if (cell.pos_id != integer_of(pairs.cell(3)) || cell.status != pairs.text(4)) continue;
+    if (cell.pos_id != pairs.cell(3).id() || cell.status != pairs.text(4)) continue;
     cell.detail->origin = pairs.text(5);
     cell.detail->caused_by = pairs.text(6);
     if (cell.detail->origin != "PROPAGATED") cell.detail->segment = pairs.text(7);
@@ -274,21 +249,9 @@ Look look_of(const MapCell& cell) {
   return look == 'f' ? degree(std::floor(decades)) : Look(1, look);
 }
 
-bool MapPanel::beyond_rounding() const {
-  return std::any_of(cells.begin(), cells.end(), [](const auto& row) {
-    return std::any_of(row.begin(), row.end(),
-                       [](const auto& cell) { return cell && cell->beyond_rounding(); });
-  });
-}
-
 size_t PairMap::count() const {
   size_t n = 0;
-  for (const MapPanel& panel : panels) {
-    for (const auto& row : panel.cells) {
-      n += static_cast<size_t>(
-          std::count_if(row.begin(), row.end(), [](const auto& cell) { return cell.has_value(); }));
-    }
-  }
+  for_each_cell(*this, [&n](const CellPlace&, const MapCell&) { ++n; });
   return n;
 }
 
@@ -359,10 +322,10 @@ void read_details(QueryPool& statements, const Run& run, const std::string& firs
     // of what is propagated, caused_by tells more
     if (detail.origin != "PROPAGATED") detail.segment = pairs.text(2);
     detail.location = pairs.text(3);
-    detail.differing = integer_of(pairs.cell(4));
-    detail.max_abs = real_of(pairs.cell(5));
-    detail.max_abs_at = integer_of(pairs.cell(6));
-    detail.max_ulp = integer_of(pairs.cell(7));
+    detail.differing = pairs.cell(4).id();
+    detail.max_abs = pairs.cell(5).number();
+    detail.max_abs_at = pairs.cell(6).id();
+    detail.max_ulp = pairs.cell(7).id();
     if (detail.location.empty()) continue;
     detail.heads = pairs.integer(8);
     detail.shares.assign(static_cast<size_t>(pairs.integer(9)), 0);

@@ -1,5 +1,7 @@
 #include "cli/show/page.h"
 
+#include <openssl/evp.h>
+
 #include <cmath>
 #include <cstdio>
 
@@ -63,14 +65,14 @@ std::string page_of(const PageContent& content, Language language) {
   return html.take();
 }
 
-std::string json_of_words(std::span<const ScriptWord> all, const Wording& words) {
+std::string json_of_words(std::initializer_list<TextId> all, const Wording& words) {
   JsonObject object;
-  for (const auto& [name, id] : all) object.add(name, std::string_view(words(id)));
+  for (const TextId id : all) object.add(id.text().id, std::string_view(words(id)));
   return object.str();
 }
 
-Html& Html::text(std::string_view data) {
-  for (const char c : utf8::printable(data)) {
+Html& Html::text(std::string_view data, std::string_view kept) {
+  for (const char c : utf8::printable(data, kept)) {
     switch (c) {
       case '&':
         out_ += "&amp;";
@@ -123,21 +125,10 @@ std::string json_for_script(std::string_view json) {
 }
 
 std::string source_hash(std::string_view content) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const std::string hex = Sha256::hex_of(content);
-  std::string base64 = "sha256-";
-  uint32_t bits = 0;
-  int held = 0;
-  for (const char c : hex) {  // four bits each
-    bits = bits << 4 | static_cast<uint32_t>(c <= '9' ? c - '0' : c - 'a' + 10);
-    held += 4;
-    if (held < 6) continue;
-    held -= 6;
-    base64 += kDigits[bits >> held & 63];
-  }
-  base64 += kDigits[bits << (6 - held) & 63];  // 256 bits leave four
-  return base64 + "=";
+  const Sha256::Digest digest = Sha256::digest_of(content);
+  unsigned char base64[45];  // with a NUL
+  EVP_EncodeBlock(base64, digest.data(), static_cast<int>(digest.size()));
+  return std::string("sha256-") + reinterpret_cast<const char*>(base64);
 }
 
 }  // namespace greta

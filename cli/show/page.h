@@ -1,5 +1,5 @@
 #pragma once
-#include <span>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -22,14 +22,8 @@ std::string page_start(const std::string& kind, Language language);
 /// map.js or history.js), and no style but page.css. Without the script all of it can be read.
 std::string page_of(const PageContent& content, Language language);
 
-/// A text that a script shows, by its name there.
-struct ScriptWord {
-  const char* name;
-  TextId id;
-};
-
-/// Texts for a script, as a JSON object.
-std::string json_of_words(std::span<const ScriptWord> all, const Wording& words);
+/// Texts for a script by their names, as a JSON object.
+std::string json_of_words(std::initializer_list<TextId> all, const Wording& words);
 
 // page.css and the scripts, embedded at build time.
 std::string_view page_style();

@@ -77,7 +77,6 @@ struct MapPanel {
   int64_t prompt_id = 0;
   std::vector<std::vector<std::optional<MapCell>>> cells;  ///< layer, tensor
   std::vector<MapPosition> positions;                      ///< ascending
-  bool beyond_rounding() const;
 };
 
 /// Layer by tensor: every comparison of a run, or of two runs.
@@ -98,6 +97,23 @@ struct PairMap {
   bool applies(size_t layer, size_t tensor) const;
 };
 
+/// A cell by its place.
+struct CellPlace {
+  size_t panel = 0, layer = 0, tensor = 0;
+};
+
+/// Calls `each` with the place of every cell and the cell, panel by panel in forward order.
+template <typename AnyMap, typename Each>
+void for_each_cell(AnyMap& map, const Each& each) {
+  for (size_t p = 0; p < map.panels.size(); ++p) {
+    for (size_t l = 0; l < map.layers.size(); ++l) {
+      for (size_t t = 0; t < map.tensors.size(); ++t) {
+        if (auto& cell = map.panels[p].cells[l][t]) each(CellPlace{p, l, t}, *cell);
+      }
+    }
+  }
+}
+
 /// The number of cells that a page tells all of: as many as leave it under 300 KB, which a run of
 /// 32 layers, 29 trace points and 3 prompts is by far; of 200 at least.
 size_t detailed_cells(const PairMap& map);
@@ -116,11 +132,6 @@ void read_details(QueryPool& statements, const Run& run, const std::string& firs
 /// Run a against run b, as view run_diff says it; where there are more cells than hashed_cells(),
 /// those whose hashes are there have a MapDetail.
 PairMap read_map(QueryPool& statements, const Run& a, const Run& b);
-
-/// A cell by its place.
-struct CellPlace {
-  size_t panel = 0, layer = 0, tensor = 0;
-};
 
 /// The first cell beyond rounding of a panel, in forward order.
 std::optional<CellPlace> first_beyond(const PairMap& map, size_t panel);

@@ -48,7 +48,7 @@ void Propagation::load_nodes(const std::string& prompt) {
     node.prompt = rows.text(0);
     node.tensor = rows.text(2);
     node.canonical = rows.text(3);
-    if (!rows.is_null(1)) node.layer = rows.integer(1);
+    node.layer = rows.cell(1).id();
     node.positions = node.with_status = rows.integer(4);
     node.status = "MATCH";
     for (int i = 5; i >= 0; i--) {

@@ -84,7 +84,7 @@ inline constexpr ReportText kTexts[] = {
   {"coverage.unmet", "Rows that the run declares are not there.", "Faltan filas que la ejecución declara."},
 
   // Short report
-  {"distance.exact", "exact", "exacta"},
+  {"measure.exact", "exact", "exacta"},
   {"origin.tells", "tells where", "dice dónde"},
   {"brief.title", "Prefill vs Decode", "Prefill vs decode"},
   {"brief.counts", "{0} runs: {1}.", "{0} ejecuciones: {1}."},
@@ -434,9 +434,9 @@ inline constexpr ReportText kTexts[] = {
   {"page.interval", "95 % interval", "intervalo del 95 %"},
   {"page.rows", "Rows", "Filas"},
   {"page.route", "Route", "Ruta"},
-  {"page.measure.sketch", "estimated from sketches", "estimada de sketches"},
-  {"page.measure.sample", "estimated from samples", "estimada de muestras"},
-  {"page.measure.hash", "by hash", "por hash"},
+  {"measure.sketch", "estimated from sketches", "estimada de sketches"},
+  {"measure.sample", "estimated from samples", "estimada de muestras"},
+  {"measure.hash", "by hash", "por hash"},
   {"page.same_hash", "the same", "el mismo"},
   {"page.no_row", "no row", "sin fila"},
   {"page.made", "greta-db made this page from the views of the database; it loads nothing.", "greta-db hizo esta página a partir de las vistas de la base de datos; no carga nada."},

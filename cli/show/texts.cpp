@@ -41,10 +41,6 @@ Line fill_text(std::string_view text, const TextValues& values) {
   return filled;
 }
 
-Language language_named(std::string_view name) {
-  return name == "es" ? Language::kSpanish : name == "both" ? Language::kBoth : Language::kEnglish;
-}
-
 std::vector<Line> Wording::each(const Sentence& sentence) const {
   std::vector<Line> lines;
   if (language_ != Language::kSpanish) lines.push_back(fill_text(sentence.of->en, sentence.values));

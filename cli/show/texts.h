@@ -120,7 +120,4 @@ class Wording {
 /// The words of a terminal, and of texts for programs.
 inline constexpr Wording kEnglishWords(Language::kEnglish);
 
-/// The language of an option --lang: en, es or both.
-Language language_named(std::string_view name);
-
 }  // namespace greta

@@ -137,11 +137,12 @@ void Where::bind(Query& query, int first) const {
   for (const Value& value : values_) query.bind(first++, value);
 }
 
-void print_rows(Query& query, RowPrinter& printer) {
+void print_rows(Query& query, RowPrinter& printer, const std::function<void(const Query&)>& see) {
   std::vector<Cell> cells(static_cast<size_t>(query.columns()));
   while (query.step()) {
     for (int i = 0; i < query.columns(); i++) cells[static_cast<size_t>(i)] = query.cell(i);
     printer.row(cells);
+    if (see) see(query);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <deque>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -106,8 +107,9 @@ class Where {
   std::vector<Value> values_;
 };
 
-/// Prints the rest of a query's rows into a printer of as many columns.
-void print_rows(Query& query, RowPrinter& printer);
+/// Prints the rest of a query's rows into a printer of as many columns; `see` gets each, too.
+void print_rows(Query& query, RowPrinter& printer,
+                const std::function<void(const Query&)>& see = {});
 
 /// Prints a whole query.
 void print_query(Query& query, Output& out, Format format);

@@ -16,12 +16,12 @@ std::string prefix(Gate gate) {
   return gate == Gate::kVerdict ? "" : std::string(gate_name(gate)) + "_";
 }
 
-std::optional<int64_t> id_of(const Cell& cell) {
-  if (cell.type == Cell::Type::kNull) return std::nullopt;
-  return cell.integer;
-}
-
 }  // namespace
+
+RunQuery verdict_query(QueryPool& statements, int64_t run_id) {
+  return RunQuery(statements, run_id,
+                  "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
+}
 
 std::string_view gate_name(Gate gate) {
   return gate == Gate::kStrict ? "strict" : gate == Gate::kNumeric ? "numeric" : "verdict";
@@ -64,8 +64,8 @@ FailPlace RunVerdict::first_fail(Gate gate) const {
           .root_cause = text(of + "root_cause"),
           .prompt = text(of + "prompt"),
           .tensor = text(of + "tensor"),
-          .layer = id_of(cell(of + "layer")),
-          .pos = id_of(cell(of + "pos_id"))};
+          .layer = cell(of + "layer").id(),
+          .pos = cell(of + "pos_id").id()};
 }
 
 std::string with_unjudged_texts(const std::string& said, const RunVerdict& row) {

@@ -24,6 +24,9 @@ inline constexpr std::string_view kVerdictColumns =
     " (SELECT c.root_cause FROM cause c WHERE c.name = strict_first_fail) AS strict_root_cause,"
     " (SELECT c.root_cause FROM cause c WHERE c.name = numeric_first_fail) AS numeric_root_cause";
 
+/// Those of a run. Throws SQLite::Exception.
+RunQuery verdict_query(QueryPool& statements, int64_t run_id);
+
 /// One of a run's verdicts: the one to act on, which is one of the other two.
 enum class Gate { kVerdict, kStrict, kNumeric };
 
@@ -44,7 +47,8 @@ std::string place_text(const FailPlace& place);
 /// "ATTN_OUT_DRIFT at layer 3, ...".
 std::string fail_text(const FailPlace& place);
 
-/// A copy of the row of run_verdict that a query stands on, by column name.
+/// A copy of the row that a query stands on, by column name: of run_verdict, where nothing else is
+/// said.
 class RunVerdict {
  public:
   explicit RunVerdict(const Query& row);

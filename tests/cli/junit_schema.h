@@ -38,7 +38,7 @@ struct XmlElement {
   }
 };
 
-/// Elements, attributes in double quotes, text and the five entities of XML 1.0: throws for all
+/// Elements, attributes in double quotes, text and the references that escape: throws for all
 /// else, and for characters that XML 1.0 forbids.
 class XmlReader {
  public:
@@ -86,7 +86,7 @@ class XmlReader {
   /// Up to one of the characters in `ends`.
   std::string resolved_until(std::string_view ends) {
     static const std::map<std::string_view, char> entities = {
-        {"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}};
+        {"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&#39;", '\''}};
     std::string text;
     while (!rest_.empty() && ends.find(rest_[0]) == std::string_view::npos) {
       if (rest_[0] != '&') {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "tests/cli/program.h"
 #include "tests/judged.h"
@@ -9,7 +10,15 @@
 namespace greta {
 namespace {
 
-class Commands : public ProgramTest {};
+class Commands : public ProgramTest {
+ protected:
+  /// What a command lists with these words.
+  nlohmann::json listed(const std::string& words) const {
+    const Result result = shell("$G " + words + " --format json");
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.json();
+  }
+};
 
 TEST_F(Commands, VersionNamesBothVersions) {
   Result result = run({"--version"});
@@ -119,23 +128,19 @@ TEST_F(Commands, RunsFilters) {
                  .mode = "as_designed",
                  .date = "2026-03-01",
                  .commit = "def"});
-  auto names = [&](std::initializer_list<std::string> words) {
-    std::vector<std::string> all(words);
-    std::string command = "$G runs --format json";
-    for (const std::string& word : all) command += " " + quoted(word);
-    Result result = shell(command);
-    EXPECT_EQ(result.status, 0) << result.err;
-    std::string text;
-    for (const auto& row : result.json()) text += row["run"].get<std::string>() + ";";
-    return text;
-  };
-  EXPECT_EQ(names({}), "1;2;");
-  EXPECT_EQ(names({"--experiment", "f"}), "2;");
-  EXPECT_EQ(names({"--mode", "kv_aligned"}), "1;");
-  EXPECT_EQ(names({"--date", "2026-02"}), "1;");
-  EXPECT_EQ(names({"--commit", "abc"}), "1;");
-  EXPECT_EQ(names({"--verdict", "NO_EVIDENCE"}), "2;");
-  EXPECT_EQ(names({"--run", "f"}), "2;");
+  for (const auto& [words, expected] :
+       std::map<std::string, std::string>{{"", "1;2;"},
+                                          {"--experiment f", "2;"},
+                                          {"--mode kv_aligned", "1;"},
+                                          {"--date 2026-02", "1;"},
+                                          {"--commit abc", "1;"},
+                                          {"--verdict NO_EVIDENCE", "2;"},
+                                          {"--verdict PASS --gate strict", "1;"},
+                                          {"--run f", "2;"}}) {
+    std::string names;
+    for (const auto& row : listed("runs " + words)) names += row["run"].get<std::string>() + ";";
+    EXPECT_EQ(names, expected) << words;
+  }
   const Result injected = run({"runs", "--experiment", "' OR 1=1 --"});
   EXPECT_EQ(injected.status, 2);
   EXPECT_EQ(injected.out, "");
@@ -161,20 +166,16 @@ TEST_F(Commands, PairsFilters) {
   warehouse.rounding("attn_out", 0);
   warehouse.divergent("mlp_out", 1);
   warehouse.add(prefill("x_in", 2, 1));
-  auto count = [&](std::initializer_list<std::string> words) {
-    std::string command = "$G pairs --format json";
-    for (const std::string& word : words) command += " " + quoted(word);
-    return shell(command).json().size();
-  };
-  EXPECT_EQ(count({}), 4u);
-  EXPECT_EQ(count({"--status", "MISSING"}), 1u);
-  EXPECT_EQ(count({"--class", "DIVERGENT"}), 1u);
-  EXPECT_EQ(count({"--cause", "ATTN_OUT_DRIFT"}), 1u);
-  EXPECT_EQ(count({"--layer", "0"}), 2u);
-  EXPECT_EQ(count({"--tensor", "x_in"}), 2u);
-  EXPECT_EQ(count({"--tensor", "residual_pre_attn"}), 2u);  // canonical name
-  EXPECT_EQ(count({"--prompt", "p0", "--limit", "3"}), 3u);
-  EXPECT_EQ(count({"--limit", "0"}), 0u);
+  for (const auto& [words, n] : std::map<std::string, size_t>{{"", 4},
+                                                              {"--status MISSING", 1},
+                                                              {"--class DIVERGENT", 1},
+                                                              {"--cause ATTN_OUT_DRIFT", 1},
+                                                              {"--layer 0", 2},
+                                                              {"--tensor x_in", 2},
+                                                              {"--tensor residual_pre_attn", 2},
+                                                              {"--prompt p0 --limit 3", 3},
+                                                              {"--limit 0", 0}})
+    EXPECT_EQ(listed("pairs " + words).size(), n) << words;
 }
 
 TEST_F(Commands, PairsComeInForwardOrder) {
@@ -193,18 +194,11 @@ TEST_F(Commands, TraceFilters) {
   Warehouse warehouse(database());
   warehouse.match("x_in", 0);
   warehouse.add(decode("x_in", 0, 1).at(38).step(2).sampled({1, 2}));
-  auto rows = [&](std::initializer_list<std::string> words) {
-    std::string command = "$G trace --format json";
-    for (const std::string& word : words) command += " " + quoted(word);
-    return shell(command).json();
-  };
-  EXPECT_EQ(rows({}).size(), 3u);
-  EXPECT_EQ(rows({"--phase", "decode0"}).size(), 2u);
-  EXPECT_EQ(rows({"--pos", "38"}).size(), 1u);
-  EXPECT_EQ(rows({"--step", "2"}).size(), 1u);
-  EXPECT_EQ(rows({"--limit", "2"}).size(), 2u);
-  EXPECT_EQ(rows({"--pos", "38", "--samples"})[0]["sample"], "0000803f00000040");
-  EXPECT_FALSE(rows({"--pos", "38"})[0].contains("sample"));
+  for (const auto& [words, n] : std::map<std::string, size_t>{
+           {"", 3}, {"--phase decode0", 2}, {"--pos 38", 1}, {"--step 2", 1}, {"--limit 2", 2}})
+    EXPECT_EQ(listed("trace " + words).size(), n) << words;
+  EXPECT_EQ(listed("trace --pos 38 --samples")[0]["sample"], "0000803f00000040");
+  EXPECT_FALSE(listed("trace --pos 38")[0].contains("sample"));
 }
 
 TEST_F(Commands, BadValuesAreRefusedWithWhatIsAllowed) {
@@ -282,6 +276,12 @@ TEST_F(Commands, CompletionHasTheValuesOfEveryEnumeratedOption) {
   EXPECT_EQ(offered("report --lang e"), "en es\n");
   EXPECT_EQ(offered("schema run_v"), "run_verdict\n");
   EXPECT_EQ(offered("completion z"), "zsh\n");
+  EXPECT_EQ(offered("first"), "firstfail\n");
+  EXPECT_EQ(offered("--db greta.db firstfail --run r"), "r\n");
+  EXPECT_EQ(offered("firstfail --ga"), "--gate\n");
+  EXPECT_EQ(offered("query worst"), "worst_pairs worst_recent\n");
+  EXPECT_EQ(offered("--db none.db firstfail --run x"), "\n");
+  EXPECT_EQ(run({"completion", "tcsh"}).status, 2);
   for (const char* name : {"zsh", "fish"}) {
     const Result script = shell(std::string("$G completion ") + name + " >c");
     EXPECT_EQ(script.status, 0) << script.err;
@@ -320,26 +320,6 @@ TEST_F(Commands, TablesOfRunsTellTheVerdict) {
       EXPECT_EQ(row["strict_tensor"], "x_in");
     }
   }
-}
-
-TEST_F(Commands, RunsAreFilteredByTheVerdictOfTheGate) {
-  Warehouse warehouse(database());
-  warehouse.run({.name = "healthy"});
-  warehouse.rounding("attn_out", 0);
-  warehouse.run({.name = "buggy"});
-  warehouse.divergent("attn_out", 0);
-  const auto names = [](const Result& result) {
-    std::string all;
-    for (const auto& row : result.json()) all += row["run"].get<std::string>() + ";";
-    return all;
-  };
-  const auto filtered = [&](const char* verdict, const char* gate) {
-    return names(run({"runs", "--verdict", verdict, "--gate", gate, "--format", "json"}));
-  };
-  EXPECT_EQ(names(run({"runs", "--verdict", "FAIL", "--format", "json"})), "buggy;");
-  EXPECT_EQ(filtered("FAIL", "strict"), "healthy;buggy;");
-  EXPECT_EQ(filtered("FAIL", "numeric"), "buggy;");
-  EXPECT_EQ(filtered("PASS", "numeric"), "healthy;");
 }
 
 TEST_F(Commands, PairsShowWhereValuesPartAndWhatWouldTell) {
@@ -404,25 +384,6 @@ TEST_F(Commands, SchemaNeedsNoDatabaseAndExplainsColumns) {
   EXPECT_TRUE(run({"schema", "pair", "--sql"}).says("CREATE VIEW pair AS"));
   EXPECT_EQ(run({"schema", "nope"}).status, 2);
   EXPECT_FALSE(std::filesystem::exists(database()));
-}
-
-TEST_F(Commands, CompletionScriptsParseAndComplete) {
-  for (const char* shell_name : {"bash", "zsh", "fish"}) {
-    Result result = run({"completion", shell_name});
-    EXPECT_EQ(result.status, 0);
-    EXPECT_TRUE(result.says("firstfail"));
-  }
-  EXPECT_EQ(run({"completion", "tcsh"}).status, 2);
-  Warehouse(database()).run({.name = "2026-02-07/b3_66"});
-  Result words = shell(
-      "$G completion bash >c.bash; PATH=$(dirname \"$G\"):$PATH bash -c 'source ./c.bash;"
-      " complete_words() { COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _greta_db; echo "
-      "\"${COMPREPLY[*]}\"; };"
-      " complete_words greta-db first; complete_words greta-db --db greta.db firstfail --run 2026;"
-      " complete_words greta-db firstfail --ga; complete_words greta-db query worst;"
-      " complete_words greta-db --db none.db firstfail --run x'");
-  EXPECT_EQ(words.err, "");
-  EXPECT_EQ(words.out, "firstfail\n2026-02-07/b3_66\n--gate\nworst_pairs worst_recent\n\n");
 }
 
 }  // namespace

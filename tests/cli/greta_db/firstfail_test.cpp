@@ -10,14 +10,6 @@ namespace {
 
 class Firstfail : public ProgramTest {};
 
-TEST_F(Firstfail, PassExitsZero) {
-  Warehouse(database()).match("attn_out", 0);
-  Result result = run({"firstfail", "--run", "r"});
-  EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_TRUE(result.says("r  PASS"));
-  EXPECT_EQ(result.err, "");
-}
-
 TEST_F(Firstfail, FailExitsOneAndNamesThePlace) {
   Warehouse warehouse(database());
   warehouse.match("x_in", 0);
@@ -66,25 +58,15 @@ TEST_F(Firstfail, JsonHasTheKeysOfTheContract) {
   ASSERT_EQ(all.size(), 1u);
   const nlohmann::json& v = all[0];
   EXPECT_EQ(v.size(), 37u);
-  EXPECT_TRUE(v["unjudged_texts"].is_null());
-  EXPECT_EQ(v["run"], "2026-02-07/e/r");
-  EXPECT_EQ(v["experiment"], "e");
-  EXPECT_EQ(v["mode"], "as_designed");
-  EXPECT_EQ(v["date"], "2026-02-07");
-  EXPECT_EQ(v["commit_sha"], "abc");
-  EXPECT_FALSE(v.contains("commit"));
-  EXPECT_EQ(v["verdict"], "FAIL");
-  EXPECT_EQ(v["headline"], "FAIL");
-  EXPECT_EQ(v["strict_verdict"], "FAIL");
-  EXPECT_EQ(v["numeric_verdict"], "FAIL");
-  EXPECT_EQ(v["coverage"], "undeclared");
-  EXPECT_EQ(v["evidence"], "trace");
-  EXPECT_EQ(v["pairs"], 2);
-  EXPECT_EQ(v["pass"], 1);
-  EXPECT_EQ(v["fail"], 1);
-  EXPECT_EQ(v["missing"], 0);
-  EXPECT_EQ(v["decode_only"], 0);
-  EXPECT_EQ(v["incomparable"], 0);
+  const nlohmann::json expected = nlohmann::json::parse(R"({
+    "unjudged_texts": null, "run": "2026-02-07/e/r", "experiment": "e", "mode": "as_designed",
+    "date": "2026-02-07", "commit_sha": "abc", "verdict": "FAIL", "headline": "FAIL",
+    "strict_verdict": "FAIL", "numeric_verdict": "FAIL", "coverage": "undeclared",
+    "evidence": "trace", "pairs": 2, "pass": 1, "fail": 1, "missing": 0, "decode_only": 0,
+    "incomparable": 0, "nonfinite": 0, "root_cause": "ATTENTION_COMPUTATION_MISMATCH",
+    "breakdown": [{"cause": "ATTN_OUT_DRIFT", "count": 1, "percent": 50.0, "numeric_count": 1,
+                   "numeric_percent": 50.0}]})");
+  for (const auto& [key, value] : expected.items()) EXPECT_EQ(v[key], value) << key;
   for (const char* place : {"first_fail", "strict_first_fail", "numeric_first_fail"}) {
     EXPECT_EQ(v[place]["cause"], "ATTN_OUT_DRIFT") << place;
     EXPECT_EQ(v[place]["prompt"], "p0") << place;
@@ -98,13 +80,6 @@ TEST_F(Firstfail, JsonHasTheKeysOfTheContract) {
   EXPECT_EQ(v["first_fail"]["origin"], v["numeric_first_fail"]["origin"]);
   for (const char* key : {"details", "segment", "untraced_layers", "probe", "measure", "location"})
     EXPECT_TRUE(v["first_fail"].contains(key)) << key;
-  EXPECT_EQ(v["nonfinite"], 0);
-  EXPECT_EQ(v["root_cause"], "ATTENTION_COMPUTATION_MISMATCH");
-  EXPECT_EQ(v["breakdown"], (nlohmann::json{{{"cause", "ATTN_OUT_DRIFT"},
-                                             {"count", 1},
-                                             {"percent", 50.0},
-                                             {"numeric_count", 1},
-                                             {"numeric_percent", 50.0}}}));
   ASSERT_EQ(v["by_prompt"].size(), 1u);
   for (const char* key : {"run",
                           "prompt",
@@ -268,6 +243,7 @@ TEST_F(Firstfail, WhatNothingMeasuresIsNotExcusedAsRounding) {
   Result result = run({"firstfail", "--run", "r"});
   EXPECT_TRUE(result.out.starts_with("r  FAIL\n")) << result.out;
   EXPECT_TRUE(result.says("nothing measures these differences")) << result.out;
+  EXPECT_EQ(run({"firstfail", "--run", "r", "--gate", "numeric"}).status, 3);
 }
 
 TEST_F(Firstfail, AnOriginThatWasNotTracedComesWithTheProbeThatWouldTell) {
@@ -315,11 +291,6 @@ TEST_F(Firstfail, SaysWhatTheRowsLookLike) {
             nlohmann::json::array());
 }
 
-TEST_F(Firstfail, UnknownMagnitudeIsNoNumericVerdict) {
-  Warehouse(database()).drift("attn_out", 0);
-  EXPECT_EQ(run({"firstfail", "--run", "r", "--gate", "numeric"}).status, 3);
-}
-
 TEST_F(Firstfail, CsvTsvAndMarkdownHaveOneRowPerRun) {
   Warehouse warehouse(database());
   warehouse.run({.name = "d/e/1"});
@@ -335,17 +306,6 @@ TEST_F(Firstfail, CsvTsvAndMarkdownHaveOneRowPerRun) {
   Result md = run({"firstfail", "--format", "md"});
   EXPECT_EQ(md.out.substr(0, 8), "| run | ");
   EXPECT_TRUE(md.says("\n| --- | "));
-}
-
-TEST_F(Firstfail, ManyRunsWithoutANameShowAsOneLineEach) {
-  Warehouse warehouse(database());
-  for (int i = 0; i < 20; ++i) {
-    warehouse.run({.name = "d/e/" + std::to_string(i)});
-    warehouse.match("attn_out", 0);
-  }
-  Result result = run({"firstfail"});
-  EXPECT_EQ(result.status, 0);
-  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 2 + 20 + 2) << result.out;
 }
 
 TEST_F(Firstfail, ManyRunsFitATerminalThoseThatFailFirst) {
@@ -406,22 +366,6 @@ TEST_F(Firstfail, JsonAndCsvCallThingsAlikeInEveryCommand) {
       EXPECT_TRUE(row.contains(key)) << command << " " << key;
       EXPECT_NE(columns.find("," + std::string(key) + ","), std::string::npos)
           << command << " " << key;
-    }
-  }
-}
-
-TEST_F(Firstfail, FiltersReachTheKeys) {
-  Warehouse warehouse(database());
-  warehouse.drift("attn_out", 0);
-  for (const char* view : {"run_verdict", "first_fail", "failure_breakdown"}) {
-    std::string plan;
-    SQLite::Statement explain(warehouse.db, std::string("EXPLAIN QUERY PLAN SELECT * FROM ") +
-                                                view + " WHERE run_id = 1");
-    while (explain.executeStep()) {
-      std::string line = explain.getColumn(3);
-      EXPECT_FALSE(line.starts_with("SCAN trace_row") || line.starts_with("SCAN r ") ||
-                   line == "SCAN r")
-          << view << ": " << line;
     }
   }
 }

@@ -211,15 +211,6 @@ TEST_F(FleetContent, ARunThatAFileHasIsPulledAsItIsMerged) {
   }
 }
 
-TEST_F(FleetContent, ADateThatIsNoneIsRefused) {
-  tell_random_runs(database(), 1, 1);
-  for (const char* date : {"2026-02-30", "yesterday", "", "2026-13", "2026-1-1", "'; --"}) {
-    const Result result = run({"push", "--to", "clickhouse://127.0.0.1:1/d", "--since", date});
-    EXPECT_EQ(result.status, 2) << date << result.out;
-    EXPECT_TRUE(result.says("is no date: give YYYY-MM-DD")) << date << ": " << result.err;
-  }
-}
-
 TEST_F(FleetContent, ValuesAreTheSameToTheLastBit) {
   {
     Warehouse w{std::filesystem::path(database())};

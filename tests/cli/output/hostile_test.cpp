@@ -194,26 +194,6 @@ TEST_P(HostileFormat, NoTextReachesTheOutputOfAnyCommandAsItIs) {
 INSTANTIATE_TEST_SUITE_P(Format, HostileFormat, testing::Values("json"));
 INSTANTIATE_TEST_SUITE_P(OtherFormats, HostileFormat, testing::Values("table", "md", "tsv", "csv"));
 
-TEST_F(Hostile, NoTextOfACommandLineReachesAComplaintAsItIs) {
-  make_inputs();
-  const std::vector<std::vector<std::string>> refused = {
-      {"firstfail", "--run", "nosuch" + kHostile},
-      {"pairs", "--tensor", "nosuch" + kHostile},
-      {"history", "--experiment", "nosuch" + kHostile},
-      {"nosuch" + kHostile},
-      {"baseline", "set", "nosuch" + kHostile},
-      {"commits", path("nosuch" + kHostile)},
-      {"bisect", "--repo", path("nosuch" + kHostile), "--good", "a", "--bad", "b"},
-      {"watch", "--run", "nosuch" + kHostile},
-      {"forget", "--run", "a" + kHostile},  // nobody is there to be asked
-      {"prune", "--keep", "1d" + kHostile}};
-  for (const std::vector<std::string>& words : refused) {
-    const Result result = run_words(words);
-    EXPECT_EQ(result.status, 2) << words[0];
-    expect_harmless(result, "table", words[0]);
-  }
-}
-
 // The formats that are not the same there.
 TEST_F(Hostile, NoTextReachesATerminalAsItIs) {
   make_inputs();
@@ -275,7 +255,15 @@ TEST_F(Hostile, ErrorsAreHarmless) {
            {"ingest", path("none" + kHostile)},
            {"report", "--run", "a" + kHostile, "--out", file},
            {"report", "--run", "a" + kHostile, "--out", path("none" + kHostile + "/x.md")},
-           {"trace", "--limit", kHostile}}) {
+           {"trace", "--limit", kHostile},
+           {"pairs", "--tensor", "nosuch" + kHostile},
+           {"history", "--experiment", "nosuch" + kHostile},
+           {"baseline", "set", "nosuch" + kHostile},
+           {"commits", path("nosuch" + kHostile)},
+           {"bisect", "--repo", path("nosuch" + kHostile), "--good", "a", "--bad", "b"},
+           {"watch", "--run", "nosuch" + kHostile},
+           {"forget", "--run", "a" + kHostile},  // nobody is there to be asked
+           {"prune", "--keep", "1d" + kHostile}}) {
     const Result result = run_words(words);
     EXPECT_EQ(result.status, 2) << words[0] << result.out;
     EXPECT_NE(result.err, "") << words[0];

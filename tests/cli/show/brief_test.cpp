@@ -108,14 +108,5 @@ TEST_F(Brief, ManyThatFailAreAllThere) {
   }
 }
 
-TEST_F(Brief, NoNameBreaksThePage) {
-  w_.run({.name = "r`|\n# x", .experiment = "e|`\n# y"});
-  w_.drift("attn_out", 0);
-  const std::string page = text("r`|\n# x");
-  EXPECT_EQ(std::count(page.begin(), page.end(), '#'), 3) << page;
-  EXPECT_FALSE(has(page, "\n# x")) << page;
-  EXPECT_FALSE(has(page, "\n# y")) << page;
-}
-
 }  // namespace
 }  // namespace greta

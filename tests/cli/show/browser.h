@@ -153,10 +153,6 @@ class Browser {
     }
   }
 
-  /// Writes a picture of the whole page, or of what is on the screen.
-  void picture(const std::filesystem::path& file, bool whole = true) {
-    save(file, call("Page.captureScreenshot", {{"captureBeyondViewport", whole}})["data"]);
-  }
   void print(const std::filesystem::path& file) {
     save(file, call("Page.printToPDF", {{"printBackground", true}})["data"]);
   }

@@ -29,9 +29,6 @@ class BrowserCase : public ProgramTest {
 
   static Browser& browser() { return *open_->browser; }
   static std::string page(const std::string& name) { return (open_->made.folder / name).string(); }
-  static std::filesystem::path picture(const std::string& name) {
-    return std::filesystem::path(GRETA_SCREENSHOTS) / name;
-  }
   static std::string panel() {
     return browser().evaluate(
         "document.getElementById('panel').hidden ? '' :"

@@ -206,45 +206,28 @@ TEST_F(PageInBrowser, EveryTextHasTheContrastOfWcagAA) {
 
 TEST_F(PageInBrowser, CanBeReadWithoutItsScript) {
   browser().call("Emulation.setScriptExecutionDisabled", {{"value", true}});
-  browser().open_file(page("run.html"));
-  browser().picture(picture("run-without-script.png"));
-  const json document = browser().call("DOM.getDocument");
-  const auto count = [&](const char* selector) {
+  const auto n = [&](const char* selector) {
+    const json document = browser().call("DOM.getDocument");
     return browser()
         .call("DOM.querySelectorAll",
               {{"nodeId", document["root"]["nodeId"]}, {"selector", selector}})["nodeIds"]
         .size();
   };
-  EXPECT_EQ(count("td[role]"), 0U);
-  EXPECT_EQ(count(".script:not([hidden])"), 0U);
-  EXPECT_EQ(count("table.map[data-map] caption"), 1U);
-  EXPECT_EQ(count("svg[aria-label]"), count("svg"));
-  EXPECT_EQ(count("svg"), 2U);
-  browser().call("Emulation.setScriptExecutionDisabled", {{"value", false}});
-}
-
-TEST_F(PageInBrowser, PicturesAreMadeForWhoLooksAtThem) {
-  for (const char* name : {"run", "compare", "runs", "es", "history", "gate"}) {
-    for (const char* scheme : {"light", "dark"}) {
-      browser().prefer(scheme);
-      browser().resize(1200, 900);
-      browser().open_file(page(std::string(name) + ".html"));
-      browser().picture(picture(std::string(name) + "-" + scheme + ".png"));
+  for (const char* name : {"run.html", "site/history.html"}) {
+    browser().open_file(page(name));
+    EXPECT_EQ(n("td[role]"), 0U) << name;
+    EXPECT_EQ(n(".script:not([hidden])"), 0U) << name;
+    EXPECT_EQ(n("svg[aria-label]"), n("svg")) << name;
+    if (name == std::string("run.html")) {
+      EXPECT_EQ(n("table.map[data-map] caption"), 1U);
+      EXPECT_EQ(n("svg"), 2U);
+    } else {
+      EXPECT_EQ(n("table.history caption"), 2U);
+      EXPECT_EQ(n("table.history td[aria-label], table.history td a[aria-label]"), 36U);
+      EXPECT_EQ(n("svg"), 4U) << "attn_out and mlp_out of two modes";
     }
-    browser().prefer("light");
-    browser().resize(360, 740, true);
-    browser().open_file(page(std::string(name) + ".html"));
-    browser().picture(picture(std::string(name) + "-phone.png"));
   }
-  browser().open_file(page("run.html"));
-  browser().evaluate("document.querySelector('td.first').click()");
-  browser().picture(picture("panel-phone.png"), false);
-  browser().resize(1200, 900);
-  browser().open_file(page("run.html"), "#map=0&panel=0&layer=3&tensor=q_post_rope");
-  browser().picture(picture("panel-light.png"), false);
-  browser().print(picture("run.pdf"));
-  EXPECT_GT(std::filesystem::file_size(picture("run.pdf")), 10'000U);
-  EXPECT_GT(std::filesystem::file_size(picture("run-dark.png")), 10'000U);
+  browser().call("Emulation.setScriptExecutionDisabled", {{"value", false}});
 }
 
 TEST_F(PageInBrowser, SquaresAreTheRunsOfTheViews) {
@@ -380,32 +363,12 @@ TEST_F(PageInBrowser, TablesSortAndEverythingIsPrinted) {
   EXPECT_EQ(first(), "2026-01-09");
   browser().evaluate("document.querySelector('table.sortable th:nth-child(3) button').click()");
   EXPECT_EQ(first(), "2026-01-04");
-  browser().print(picture("history.pdf"));
-  EXPECT_GT(std::filesystem::file_size(picture("history.pdf")), 10'000U);
+  browser().print(page("history.pdf"));
+  EXPECT_GT(std::filesystem::file_size(page("history.pdf")), 10'000U);
   EXPECT_EQ(count("details:not([open])"), 0U);
   browser().prefer("light", "print");
   EXPECT_EQ(evaluate("getComputedStyle(document.querySelector('.controls')).display"), "none");
   expect_no_complaint();
-}
-
-TEST_F(PageInBrowser, AHistoryCanBeReadWithoutItsScript) {
-  browser().call("Emulation.setScriptExecutionDisabled", {{"value", true}});
-  browser().open_file(page("site/history.html"));
-  browser().picture(picture("history-without-script.png"));
-  const json document = browser().call("DOM.getDocument");
-  const auto n = [&](const char* selector) {
-    return browser()
-        .call("DOM.querySelectorAll",
-              {{"nodeId", document["root"]["nodeId"]}, {"selector", selector}})["nodeIds"]
-        .size();
-  };
-  EXPECT_EQ(n("td[role]"), 0U);
-  EXPECT_EQ(n(".script:not([hidden])"), 0U);
-  EXPECT_EQ(n("table.history caption"), 2U);
-  EXPECT_EQ(n("table.history td[aria-label], table.history td a[aria-label]"), 36U);
-  EXPECT_EQ(n("svg[aria-label]"), n("svg"));
-  EXPECT_EQ(n("svg"), 4U) << "attn_out and mlp_out of two modes";
-  browser().call("Emulation.setScriptExecutionDisabled", {{"value", false}});
 }
 
 TEST_F(PageInBrowser, TheGateHasNothingToComplainOf) {

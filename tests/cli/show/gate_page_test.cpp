@@ -141,9 +141,6 @@ TEST_F(GatePage, GoesToAFileBesideTheOthers) {
   EXPECT_EQ(result.status, 1) << result.err;
   EXPECT_TRUE(result.says("FAIL  bad"));
   EXPECT_EQ(data_of(read(path("gate.html")))["gate"], json::parse(read(path("gate.json"))));
-  EXPECT_TRUE(run({"gate", "--run", "bad", "--html", "-", "--json", "-"})
-                  .says("only one of --junit, --markdown, --json and --html can be -"));
-  EXPECT_EQ(run({"gate", "--run", "bad", "--html", "no/folder/x.html"}).status, 2);
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ TEST_F(SpanishPages, OfAGateLeaveWhatIsWrittenBesideThemInEnglish) {
                              "junit.xml", "--json", "gate.json"});
   EXPECT_TRUE(result.says("looks like SCALED: decode's row is 0.999 times prefill's"))
       << result.out;
-  EXPECT_NE(read(path("junit.xml")).find("SCALED: decode's row is 0.999 times prefill's"),
+  EXPECT_NE(read(path("junit.xml")).find("SCALED: decode&#39;s row is 0.999 times prefill&#39;s"),
             std::string::npos);
   EXPECT_NE(read(path("es.html")).find("SCALED: la fila de decode es 0.999 veces la de prefill"),
             std::string::npos);

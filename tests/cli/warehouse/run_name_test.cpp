@@ -31,17 +31,12 @@ TEST(RunName, ExactNameBeatsExperimentBeatsPart) {
   warehouse.run({.name = "d/x/1", .experiment = "x"});
   EXPECT_EQ(names(resolve_runs(warehouse.db, "e")), "e;");
   EXPECT_EQ(names(resolve_runs(warehouse.db, "other")), "e;");
+  warehouse.run({.name = "d/v/1", .experiment = "v"});
+  warehouse.run({.name = "d/v/2", .experiment = "v"});
+  EXPECT_EQ(names(resolve_runs(warehouse.db, "v")), "d/v/1;d/v/2;");
+  EXPECT_THROW(resolve_run(warehouse.db, "v"), UsageError);
   EXPECT_EQ(names(resolve_runs(warehouse.db, "x")), "d/x/1;");
   EXPECT_EQ(names(resolve_runs(warehouse.db, "e/2")), "d/e/2;");
-}
-
-TEST(RunName, ExperimentIsAllOfItsRuns) {
-  Warehouse warehouse;
-  warehouse.run({.name = "d/e/1", .experiment = "e"});
-  warehouse.run({.name = "d/e/2", .experiment = "e"});
-  warehouse.run({.name = "d/e_v2", .experiment = "e_v2"});
-  EXPECT_EQ(names(resolve_runs(warehouse.db, "e")), "d/e/1;d/e/2;");
-  EXPECT_THROW(resolve_run(warehouse.db, "e"), UsageError);
 }
 
 TEST(RunName, AmbiguousPartListsAtMostTwentyCandidates) {
@@ -151,11 +146,6 @@ INSTANTIATE_TEST_SUITE_P(Names, HostileRunName,
 
 class RunOption : public ProgramTest {};
 
-TEST_F(RunOption, EmptyNameIsAUsageErrorAndNotEveryRun) {
-  Warehouse(database()).match("attn_out", 0);
-  EXPECT_EQ(run({"firstfail", "--run", ""}).status, 2);
-}
-
 TEST_F(RunOption, FirstfailNamesLaterRunsOfTheName) {
   {
     Warehouse warehouse(database());
@@ -185,18 +175,6 @@ TEST_F(RunOption, EveryCommandThatTakesRunTakesLatest) {
     EXPECT_FALSE(result.says("d/e/m#2")) << command;
   }
   EXPECT_FALSE(run({"runs", "--latest"}).says("d/e/m#2"));
-}
-
-TEST_F(RunOption, AmbiguousAndUnknownExitTwo) {
-  Warehouse warehouse(database());
-  warehouse.run({.name = "d/aa"});
-  warehouse.run({.name = "d/ab"});
-  Result ambiguous = run({"firstfail", "--run", "d/a"});
-  EXPECT_EQ(ambiguous.status, 2);
-  EXPECT_TRUE(ambiguous.says("d/ab"));
-  EXPECT_EQ(ambiguous.out, "");
-  EXPECT_EQ(ambiguous.err.substr(0, 10), "greta-db: ");
-  EXPECT_EQ(run({"pairs", "--run", "nope"}).status, 2);
 }
 
 }  // namespace

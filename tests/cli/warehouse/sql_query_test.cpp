@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
-#include <limits>
 #include <optional>
 
 namespace greta {
@@ -81,33 +80,6 @@ TEST_F(StatementsOfRows, RowsLeftUnreadAreOfNoConcernToTheNext) {
     EXPECT_THROW(db_.exec("DROP TABLE t"), SQLite::Exception);  // it is being read
   }
   EXPECT_NO_THROW(db_.exec("DROP TABLE t"));
-}
-
-TEST_F(StatementsOfRows, AnErrorIsThatOfTheOneWhoMadeIt) {
-  const char* sql = "SELECT CAST(abs(?1) AS TEXT)";
-  for (int i = 0; i < 2; ++i) {
-    RunQuery query(statements_, std::numeric_limits<int64_t>::min(), sql);
-    EXPECT_THROW(query.step(), SQLite::Exception);  // integer overflow
-  }
-  RunQuery query(statements_, -5, sql);
-  EXPECT_EQ(rest(query), "5");
-  EXPECT_EQ(statements_.size(), 1U);
-}
-
-TEST_F(StatementsOfRows, WhatCannotBePreparedIsRefusedEachTime) {
-  const char* sql = "SELECT v FROM u";
-  for (int i = 0; i < 2; ++i) EXPECT_THROW(Query(statements_, sql), SQLite::Exception);
-  EXPECT_EQ(statements_.size(), 0U);
-  db_.exec("CREATE TABLE u AS SELECT 'd' AS v");
-  Query query(statements_, sql);
-  EXPECT_EQ(rest(query), "d");
-}
-
-TEST_F(StatementsOfRows, FollowTheSchema) {
-  EXPECT_EQ(values_of(2), "c");
-  db_.exec(
-      "DROP TABLE t; CREATE TABLE t(x, v TEXT, run_id INTEGER); INSERT INTO t VALUES (0, 'z', 2)");
-  EXPECT_EQ(values_of(2), "z");
 }
 
 TEST_F(StatementsOfRows, AreGoneBeforeTheConnection) {
