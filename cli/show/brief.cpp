@@ -25,54 +25,38 @@ std::string version_text(const Query& row, int commit, int date) {
   return text.empty() ? "-" : text;
 }
 
-/// The statements of what changed, of a run's lineage.
-class Changes {
- public:
-  explicit Changes(QueryPool& statements) : statements_(statements) {}
+/// change, baseline, its commit and date, layer, tensor, why_not; no row without a baseline.
+RunQuery change_of(QueryPool& statements, int64_t run_id) {
+  return RunQuery(statements, run_id,
+                  "SELECT change, baseline, baseline_commit_sha, baseline_date, layer, tensor,"
+                  " why_not FROM change WHERE run_id = ?1");
+}
 
-  /// Else there is no row of change, and nobody need prepare what finds none.
-  bool has_baseline(int64_t run_id) {
-    return RunQuery(statements_, run_id,
-                    "SELECT 1 FROM lineage WHERE run_id = ? AND baseline_id IS NOT NULL")
-        .step();
-  }
-
-  /// change, baseline, its commit and date, layer, tensor, why_not; no row without a baseline.
-  RunQuery change(int64_t run_id) {
-    return RunQuery(statements_, run_id,
-                    "SELECT change, baseline, baseline_commit_sha, baseline_date, layer, tensor,"
-                    " why_not FROM change WHERE run_id = ?1");
-  }
-
-  /// The place where this run, or one that it descends from by baselines, regressed, unless one of
-  /// them fixed it: first bad run, its commit and date, the same of the last good one, change,
-  /// tensor, layer, and whether more commits than one lie between.
-  RunQuery turn(int64_t run_id) {
-    return RunQuery(
-        statements_, run_id,
-        "WITH RECURSIVE back(run_id, baseline_id) AS ("
-        "  SELECT run_id, baseline_id FROM lineage WHERE run_id = ?1"
-        "  UNION SELECT l.run_id, l.baseline_id FROM back b CROSS JOIN lineage l"
-        "  ON l.run_id = b.baseline_id)"
-        " SELECT g.first_bad, g.first_bad_commit, g.first_bad_date, g.last_good,"
-        " g.last_good_commit, g.last_good_date, g.change, g.tensor, g.layer,"
-        " g.last_good_commit <> g.first_bad_commit AND NOT EXISTS (SELECT 1 FROM commit_parent p"
-        "   WHERE p.sha >= g.first_bad_commit AND p.sha < g.first_bad_commit || 'g'"
-        "   AND p.parent >= g.last_good_commit AND p.parent < g.last_good_commit || 'g')"
-        " FROM regression g WHERE g.lineage = (SELECT lineage FROM lineage_member WHERE run_id = "
-        "?1)"
-        " AND g.first_bad_id IN (SELECT run_id FROM back)"
-        " AND NOT EXISTS (SELECT 1 FROM back b JOIN run f ON f.id = b.run_id"
-        "   WHERE f.name = g.fixed_run) ORDER BY g.change, g.first_bad_date, g.first_bad");
-  }
-
- private:
-  QueryPool& statements_;
-};
+/// The place where this run, or one that it descends from by baselines, regressed, unless one of
+/// them fixed it: first bad run, its commit and date, the same of the last good one, change,
+/// tensor, layer, and whether more commits than one lie between.
+RunQuery turn_of(QueryPool& statements, int64_t run_id) {
+  return RunQuery(
+      statements, run_id,
+      "WITH RECURSIVE back(run_id, baseline_id) AS ("
+      "  SELECT run_id, baseline_id FROM lineage WHERE run_id = ?1"
+      "  UNION SELECT l.run_id, l.baseline_id FROM back b CROSS JOIN lineage l"
+      "  ON l.run_id = b.baseline_id)"
+      " SELECT g.first_bad, g.first_bad_commit, g.first_bad_date, g.last_good,"
+      " g.last_good_commit, g.last_good_date, g.change, g.tensor, g.layer,"
+      " g.last_good_commit <> g.first_bad_commit AND NOT EXISTS (SELECT 1 FROM commit_parent p"
+      "   WHERE p.sha >= g.first_bad_commit AND p.sha < g.first_bad_commit || 'g'"
+      "   AND p.parent >= g.last_good_commit AND p.parent < g.last_good_commit || 'g')"
+      " FROM regression g WHERE g.lineage = (SELECT lineage FROM lineage_member WHERE run_id = "
+      "?1)"
+      " AND g.first_bad_id IN (SELECT run_id FROM back)"
+      " AND NOT EXISTS (SELECT 1 FROM back b JOIN run f ON f.id = b.run_id"
+      "   WHERE f.name = g.fixed_run) ORDER BY g.change, g.first_bad_date, g.first_bad");
+}
 
 class BriefSection : public RunSection {
  public:
-  BriefSection(const RunSection& run, Changes& changes) : RunSection(run), changes_(changes) {}
+  explicit BriefSection(const RunSection& run) : RunSection(run) {}
 
   void add() {
     std::optional<FailureSections> failing;
@@ -139,7 +123,7 @@ class BriefSection : public RunSection {
   /// The first bad run among this one and those that it descends from by their baselines, unless
   /// one of them mended it.
   bool tells_turn() {
-    RunQuery turn = changes_.turn(run_.id);
+    RunQuery turn = turn_of(statements_, run_.id);
     bool any = false;
     for (; turn.step(); any = true) {
       Line text = words_.line("brief.first_bad", {turn.text(0), version_text(turn, 1, 2),
@@ -167,8 +151,7 @@ class BriefSection : public RunSection {
   }
 
   void since() {
-    if (!changes_.has_baseline(run_.id)) return without_baseline();
-    RunQuery change = changes_.change(run_.id);
+    RunQuery change = change_of(statements_, run_.id);
     if (!change.step()) return without_baseline();
     if (!tells_turn() && head_.verdict == "FAIL") {
       item(words_("brief.since"),
@@ -189,7 +172,6 @@ class BriefSection : public RunSection {
                                  : "greta-db report --full --run " + shell_word(run_.name)));
   }
 
-  Changes& changes_;
   List items_;
   std::string bisect_;  ///< the command that finds the commit, where several may be it
 };
@@ -197,7 +179,7 @@ class BriefSection : public RunSection {
 class BriefReport {
  public:
   BriefReport(QueryPool& statements, const Wording& words, Blocks& out)
-      : statements_(statements), words_(words), out_(out), changes_(statements) {}
+      : statements_(statements), words_(words), out_(out) {}
 
   void add(const std::vector<Run>& runs) {
     judged_ = judged_rows(statements_, runs);
@@ -221,7 +203,7 @@ class BriefReport {
     add_content(row);
   }
   void add_content(const JudgedRow& row) {
-    BriefSection(RunSection(statements_, row, words_, out_, 2), changes_).add();
+    BriefSection(RunSection(statements_, row, words_, out_, 2)).add();
   }
 
  private:
@@ -239,11 +221,8 @@ class BriefReport {
                       words_("strict_verdict"), words_("total_pairs"), words_("brief.changed")}};
     for (size_t i = from; i < judged_.size(); ++i) {
       const RunVerdict& verdict = judged_[i]->verdict;
-      std::string changed = "-";
-      if (changes_.has_baseline(judged_[i]->run.id)) {
-        RunQuery change = changes_.change(judged_[i]->run.id);
-        if (change.step() && !change.is_null(0)) changed = change.text(0);
-      }
+      RunQuery change = change_of(statements_, judged_[i]->run.id);
+      const std::string changed = change.step() && !change.is_null(0) ? change.text(0) : "-";
       const auto shown = [&](const char* column) {
         return verdict.has(column) ? verdict.text(column).substr(0, kShownOfCommit) : "-";
       };
@@ -256,7 +235,6 @@ class BriefReport {
   QueryPool& statements_;
   const Wording& words_;
   Blocks& out_;
-  Changes changes_;
   JudgedRows judged_;
 };
 

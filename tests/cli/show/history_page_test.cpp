@@ -257,7 +257,7 @@ TEST_F(HistoryCommand, WritesPagesOfRunsBesideIt) {
   }
   result = run({"history", "--format", "html", "--with-runs", "site"});
   EXPECT_EQ(result.status, 2);
-  EXPECT_TRUE(result.says("history.html")) << result.err;
+  EXPECT_TRUE(result.says("exists: give --force")) << result.err;
   result =
       run({"history", "--format", "html", "--with-runs", "site", "--most-runs", "0", "--force"});
   EXPECT_TRUE(result.says("the pages of 0 runs")) << result.out << result.err;

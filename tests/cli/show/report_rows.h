@@ -1,5 +1,7 @@
 // Rows of a known report, and what its text says.
 #pragma once
+#include <gtest/gtest.h>
+
 #include <string>
 #include <vector>
 
@@ -9,6 +11,13 @@ namespace greta {
 
 inline bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+/// The text has these parts, and not those.
+inline void expect_parts(const std::string& text, const std::vector<std::string>& parts,
+                         const std::vector<std::string>& absent = {}) {
+  for (const std::string& part : parts) EXPECT_TRUE(has(text, part)) << part << "\n" << text;
+  for (const std::string& part : absent) EXPECT_FALSE(has(text, part)) << part << "\n" << text;
 }
 
 /// The table of the B3.66 probe: 48 pairs of 3 prompts, reported without hashes.
