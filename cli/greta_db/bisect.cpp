@@ -129,7 +129,7 @@ void add_question(CLI::App& command, SearchRequest& request) {
                    "Follow only the first parent of merges");
   add("--lineage", request.lineage, "NAME",
       "Whose runs answer (default: the only one that both ends have)")
-      ->check(offers_answer("query 'SELECT DISTINCT lineage FROM lineage'"));
+      ->check(offers_rows("SELECT DISTINCT lineage FROM lineage"));
   add_gate_option(command, request.gate);
 }
 

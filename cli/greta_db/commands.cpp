@@ -1,6 +1,24 @@
 #include "cli/greta_db/commands.h"
 
+#include "db/database.h"
+
 namespace greta {
+namespace {
+
+/// For completion: a file that cannot be asked offers nothing.
+std::vector<std::string> first_column(const std::string& database, const std::string& sql) {
+  std::vector<std::string> names;
+  try {
+    SQLite::Database db = open_unchanged(database);
+    SQLite::Statement rows(db, sql);
+    while (rows.executeStep()) names.push_back(rows.getColumn(0).getString());
+  } catch (const std::exception&) {
+    names.clear();
+  }
+  return names;
+}
+
+}  // namespace
 
 void add_commands(CLI::App& app, Options& options) {
   app.name("greta-db");
@@ -10,7 +28,8 @@ void add_commands(CLI::App& app, Options& options) {
   app.footer(
       "Exit status: 0 PASS or done, 1 FAIL (ingest: some input quarantined), 2 usage or I/O "
       "error,\n"
-      "3 no verdict (NO_EVIDENCE, INCOMPLETE, INCOMPARABLE, UNJUDGED). See greta-db(1).");
+      "3 no verdict (NO_EVIDENCE, INCOMPLETE, INCOMPARABLE, UNJUDGED). All of it: `greta-db manual "
+      "| man -l -`");
   app.require_subcommand(1);
   app.fallthrough();
   add_common_options(app, options);
@@ -42,7 +61,17 @@ void add_commands(CLI::App& app, Options& options) {
   add_prune_command(app, options);
   add_check_command(app, options);
   add_upgrade_command(app, options);
-  add_completion_command(app, options);
+  add_self_description(
+      app, greta_db_manual(),
+      [&options](std::function<std::string()> text) {
+        options.action = [&options, text] {
+          options.out.write(text());
+          return static_cast<int>(kExitDone);
+        };
+      },
+      [&options](const std::string& database, const std::string& sql) {
+        return first_column(database.empty() ? options.database : database, sql);
+      });
 }
 
 }  // namespace greta

@@ -200,8 +200,14 @@ void add_compare_command(CLI::App& app, Options& options) {
   CLI::App* command =
       app.add_subcommand("compare", "What differs between two runs, row by row of the same phase");
   auto arguments = std::make_shared<CompareArguments>();
-  command->add_option("a", arguments->a, "A run, as for --run")->required()->option_text("RUN_A");
-  command->add_option("b", arguments->b, "Another run")->required()->option_text("RUN_B");
+  command->add_option("a", arguments->a, "A run, as for --run")
+      ->required()
+      ->option_text("RUN_A")
+      ->check(offers_rows(kListRuns));
+  command->add_option("b", arguments->b, "Another run")
+      ->required()
+      ->option_text("RUN_B")
+      ->check(offers_rows(kListRuns));
   add_gate_option(*command, arguments->gate);
   command->add_flag("--rows", arguments->rows, "Instead, every row that differs, in forward order");
   command

@@ -351,7 +351,7 @@ void add_prune_command(CLI::App& app, Options& options) {
       ->option_text("AGE");
   command->add_flag("--keep-failing", arguments->keep_failing, "Runs whose verdict is FAIL stay");
   command->add_option("--experiment", arguments->experiment, "Only runs of this experiment")
-      ->check(offers_answer(kListExperiments))
+      ->check(offers_rows(kListExperiments))
       ->option_text("NAME");
   add_manner(*command, arguments->manner);
   command->callback([&options, arguments] {

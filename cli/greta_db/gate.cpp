@@ -319,7 +319,7 @@ void add_gate_command(CLI::App& app, Options& options) {
           ->option_text("REV");
   command->add_option("--lineage", arguments->lineage, "With --commit: only runs of this lineage")
       ->needs(commit)
-      ->check(offers_answer("query 'SELECT DISTINCT lineage FROM lineage'"))
+      ->check(offers_rows("SELECT DISTINCT lineage FROM lineage"))
       ->option_text("NAME");
   command
       ->add_flag(
@@ -330,7 +330,7 @@ void add_gate_command(CLI::App& app, Options& options) {
   command
       ->add_option("--baseline", arguments->baseline,
                    "Hold it against this run (default: the baseline of its lineage)")
-      ->check(offers_answer(kListRuns))
+      ->check(offers_rows(kListRuns))
       ->option_text("NAME");
   command->add_flag("--require-baseline", arguments->require_baseline,
                     "Without a baseline there is no PASS: exit status 3");

@@ -86,7 +86,7 @@ void add_names_command(CLI::App& app, Options& options) {
       ->option_text("PATTERN");
   add->add_option("tensor", a->tensor, "Trace point")
       ->required()
-      ->check(offers_answer("query 'SELECT name FROM tensor_name'"))
+      ->check(offers_rows("SELECT name FROM tensor_name"))
       ->option_text("TENSOR");
   add->callback(
       [&options, a] { options.action = [&options, a] { return add_name(options, *a); }; });

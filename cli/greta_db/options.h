@@ -22,11 +22,10 @@ struct Options {
   std::function<int()> action;  ///< set by the command that was named; returns the exit status
 };
 
-/// For offers_answer(): command lines of greta-db that list names.
-inline constexpr const char* kListRuns = "query 'SELECT name FROM run'";
-inline constexpr const char* kListExperiments = "query 'SELECT DISTINCT experiment FROM run'";
-inline constexpr const char* kListModes =
-    "query 'SELECT DISTINCT mode FROM run WHERE mode IS NOT NULL'";
+/// For offers_rows(): SQL that lists names.
+inline constexpr const char* kListRuns = "SELECT name FROM run";
+inline constexpr const char* kListExperiments = "SELECT DISTINCT experiment FROM run";
+inline constexpr const char* kListModes = "SELECT DISTINCT mode FROM run WHERE mode IS NOT NULL";
 
 /// Adds --db, --format, --csv-safe, --wait and --version to the program.
 void add_common_options(CLI::App& app, Options& options);

@@ -100,7 +100,7 @@ void add_pairs_command(CLI::App& app, Options& options) {
       ->check(CLI::IsMember({"ROUNDING", "DIVERGENT", "UNKNOWN"}))
       ->option_text("CLASS");
   command->add_option("--cause", arguments->cause, "Only this cause: ATTN_OUT_DRIFT, ...")
-      ->check(offers_answer("query 'SELECT name FROM cause'"))
+      ->check(offers_rows("SELECT name FROM cause"))
       ->option_text("CAUSE");
   command->callback([&options, arguments] {
     options.action = [&options, arguments] { return pairs(options, *arguments); };

@@ -13,11 +13,11 @@ namespace greta {
 void RowFilter::add_options(CLI::App& command) {
   add_run_option(command, run, repeats);
   command.add_option("--prompt", prompt, "Only this prompt")
-      ->check(offers_answer("query 'SELECT DISTINCT name FROM prompt'"))
+      ->check(offers_rows("SELECT DISTINCT name FROM prompt"))
       ->option_text("NAME");
   add_number_option(command, "--layer", layer, "Only this layer", -1, kMaxLayer);
   command.add_option("--tensor", tensor, "Only this tensor, as written or by its canonical name")
-      ->check(offers_answer("query 'SELECT name FROM tensor_name'"))
+      ->check(offers_rows("SELECT name FROM tensor_name"))
       ->option_text("NAME");
   add_number_option(command, "--limit", limit, "At most this many rows");
 }

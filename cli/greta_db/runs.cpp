@@ -109,9 +109,9 @@ void add_runs_command(CLI::App& app, Options& options) {
   };
   add_run_option(*command, arguments->run, arguments->repeats);
   text("--experiment", arguments->experiment, "Only this experiment", "NAME")
-      ->check(offers_answer(kListExperiments));
+      ->check(offers_rows(kListExperiments));
   text("--mode", arguments->mode, "Only this mode: as_designed, kv_aligned, ...", "MODE")
-      ->check(offers_answer(kListModes));
+      ->check(offers_rows(kListModes));
   text("--date", arguments->date, "Only this date, or the year or month it begins with", "DATE")
       ->check(wrong_date);
   text("--commit", arguments->commit, "Only this commit, or what it begins with", "SHA");

@@ -167,7 +167,7 @@ void add_schema_command(CLI::App& app, Options& options) {
       app.add_subcommand("schema", "Views and tables of a database, and what their columns mean");
   auto arguments = std::make_shared<SchemaArguments>();
   command->add_option("name", arguments->name, "Show the columns of this view or table")
-      ->check(offers_answer("schema"))
+      ->check(offers_rows("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')"))
       ->option_text("NAME");
   command->add_flag("--sql", arguments->sql,
                     "Print the SQL that creates it (all of them without NAME)");

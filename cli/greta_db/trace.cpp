@@ -66,7 +66,7 @@ void add_trace_command(CLI::App& app, Options& options) {
   auto arguments = std::make_shared<TraceArguments>();
   arguments->filter.add_options(*command);
   command->add_option("--phase", arguments->phase, "Only this phase: prefill_last, decode0, ...")
-      ->check(offers_answer("query 'SELECT name FROM phase'"))
+      ->check(offers_rows("SELECT name FROM phase"))
       ->option_text("PHASE");
   add_number_option(*command, "--step", arguments->step,
                     "Only this step: 0 is prefill, then one per token");
