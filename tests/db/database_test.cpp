@@ -14,7 +14,6 @@
 
 #include "db/check.h"
 #include "db/schema.h"
-#include "db/sql_files.h"
 #include "tests/db/database_file.h"
 #include "tests/file_bytes.h"
 
