@@ -638,7 +638,7 @@ CREATE TRIGGER standing_changed INSTEAD OF INSERT ON standing BEGIN
     WHERE run_id = NEW.run_id AND prompt_id = NEW.prompt_id AND side = NEW.side AND pos_id = NEW.pos_id
       AND layer = NEW.layer AND tensor_id = NEW.tensor_id;
   INSERT INTO traced_position
-    SELECT run_id, prompt_id, side, pos_id, max(phase_id = (SELECT id FROM phase WHERE name = 'prefill_last')) FROM trace_row
+    SELECT run_id, prompt_id, side, pos_id, max(phase_id IS (SELECT id FROM phase WHERE name = 'prefill_last')) FROM trace_row
     WHERE run_id = NEW.run_id AND prompt_id = NEW.prompt_id AND side = NEW.side AND pos_id = NEW.pos_id
       AND layer = NEW.layer AND tensor_id = NEW.tensor_id
     GROUP BY run_id, prompt_id, side, pos_id
