@@ -118,6 +118,7 @@ class Warehouse {
     insert.exec();
     run_id_ = db.getLastInsertRowid();
     source_id_ = 0;
+    sketch_ids_.forget();
     return run_id_;
   }
 
