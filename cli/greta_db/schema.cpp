@@ -1,3 +1,5 @@
+#include "db/schema.h"
+
 #include <algorithm>
 #include <cctype>
 #include <memory>
@@ -8,7 +10,6 @@
 #include "common/completion.h"
 #include "common/near_words.h"
 #include "db/database.h"
-#include "db/sql_files.h"
 
 namespace greta {
 namespace {
