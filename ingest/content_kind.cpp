@@ -90,7 +90,7 @@ std::string packing_of(std::string_view head) {
   for (const Packing& packing : kPackings) {
     if (head.starts_with(packing.magic)) return std::string(packing.name);
   }
-  return begins_as_tar(head) ? "a tar archive" : "";
+  return "";
 }
 
 /// True if it is what runs, or a change of it, and says nothing of a run.
@@ -121,9 +121,11 @@ std::string why_unread(std::string_view head) {
 }
 
 ContentKind classify(const std::string& path, std::string_view head) {
-  std::string extension = lower_extension(path);
+  const std::string extension = lower_extension(path);
+  if (extension == ".tar" || extension == ".tgz") return ContentKind::kArchive;
   const ContentKind foreign = foreign_kind(extension, head);
   if (foreign != ContentKind::kUnknown) return foreign;
+  if (begins_as_tar(head)) return ContentKind::kArchive;
   if (!why_unread(head).empty()) return ContentKind::kUnknown;  // whatever it is called
   if (const auto tensors = tensor_file_named(extension)) return kind_of(*tensors);
   if (extension == ".jsonl" || extension == ".ndjson") return ContentKind::kRecords;

@@ -21,6 +21,7 @@ enum class ContentKind {
   kZip,
   kPickle,    ///< of tensors, perhaps: not read
   kDatabase,  ///< of SQLite: nothing to ingest
+  kArchive,   ///< of files: a tar
   kUnknown
 };
 
