@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 
 #include "common/sha256.h"
@@ -11,11 +12,26 @@
 #include "ingest/document.h"
 #include "ingest/foreign/bytes.h"
 #include "ingest/foreign/rows.h"
-#include "ingest/foreign_content.h"
 #include "ingest/text.h"
 
 namespace greta {
 namespace {
+
+/// The rules of a database, in their order. Throws std::invalid_argument, naming it, for a rule
+/// that is no pattern.
+NameRules load_name_rules(SQLite::Database& db) {
+  NameRules rules;
+  SQLite::Statement query(db, "SELECT pattern, tensor FROM name_rule ORDER BY ord, id");
+  while (query.executeStep()) {
+    const std::string pattern = query.getColumn(0).getString();
+    try {
+      rules.add(pattern, query.getColumn(1).getString());
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument("name rule '" + pattern + "': " + error.what());
+    }
+  }
+  return rules;
+}
 
 struct Refusal {
   bool is_error;
@@ -24,7 +40,7 @@ struct Refusal {
 
 /// Why nothing of a content is looked at.
 std::optional<Refusal> refusal_of(const OpenedContent& content) {
-  const bool in_pieces = !content.is_whole && is_read_in_pieces(content.kind);
+  const bool in_pieces = !content.is_whole && is_read_in_pieces(content.foreign);
   if (content.kind == ContentKind::kUnknown) {
     const std::string why = why_unread(content.bytes);
     if (!why.empty()) return Refusal{true, why};
@@ -52,7 +68,7 @@ std::optional<Refusal> refusal_of(const OpenedContent& content) {
 
 /// True if it may state nothing of a run: of lines of JSON that is known once they are parsed.
 bool may_be_mere_text(const OpenedContent& content) {
-  if (content.kind != ContentKind::kRecords) return !is_foreign(content.kind);
+  if (content.kind != ContentKind::kRecords) return content.kind != ContentKind::kForeign;
   if (!content.is_whole || content.bytes.empty()) return false;
   if (!content.records) return content.bytes.size() < static_cast<size_t>(kWorthAThreadBytes);
   const auto& batches = content.records->batches;
@@ -97,7 +113,7 @@ void ContentImporter::store_content(OpenedContent& content) {
 /// Lets the content itself say what its path does not; false when nothing of it is left to take.
 bool ContentImporter::tell_run(OpenedContent& content) {
   RunIdentity& identity = content.identity;
-  if (!session_.options.run.empty() || is_foreign(content.kind)) return true;
+  if (!session_.options.run.empty() || content.kind == ContentKind::kForeign) return true;
   const std::string_view head = std::string_view(content.bytes).substr(0, kHeadBytes);
   if (const std::optional<RunEvent> start = row_format_start(head)) {
     // It is the only content of its run, so that two runs never merge.
@@ -205,13 +221,13 @@ Use ContentImporter::store_document(OpenedContent& content, int64_t run_id) {
   }
   const auto bytes =
       static_cast<int64_t>(content.pieces ? content.pieces->size() : content.bytes.size());
-  const int64_t id =
-      session_.sources.add_source(key, is_foreign(content.kind) ? "foreign" : "document", bytes);
+  const int64_t id = session_.sources.add_source(
+      key, content.kind == ContentKind::kForeign ? "foreign" : "document", bytes);
   add_location(id, content);
   SourceContent source(session_, id, run_id, content.identity, content.file);
   if (!content.reader->damage().empty()) source.add_finding(0, true, content.reader->damage());
   int64_t lines = 0;
-  if (is_foreign(content.kind)) {
+  if (content.kind == ContentKind::kForeign) {
     lines = read_foreign_rows(content, source);
   } else {
     read_text(content, source);
@@ -248,13 +264,13 @@ int64_t ContentImporter::read_foreign_rows(OpenedContent& content, SourceContent
   MemoryBytes whole(content.bytes);
   Bytes& bytes = content.pieces ? static_cast<Bytes&>(*content.pieces) : whole;
   try {
-    read_foreign(content.kind, content.identity_path, bytes, rows);
+    read_foreign(content.foreign, content.identity_path, bytes, rows);
   } catch (const ForeignError& error) {
     rows.finish();
     source.add_finding(0, true, std::string("cannot be taken: ") + error.what());
   }
-  if (content.kind == ContentKind::kMsprobeConstruct) source.note_use(Use::kEvidence);
-  source.set_shape(shape_of(content.kind));
+  if (content.foreign == ForeignKind::kMsprobeConstruct) source.note_use(Use::kEvidence);
+  source.set_shape(shape_of(content.foreign));
   const std::string change = content.pieces ? content.pieces->change() : "";
   if (!change.empty()) session_.add_finding(content.file, 0, true, change, "", {});
   return rows.rows();

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "common/sha256.h"
-#include "ingest/foreign_content.h"
 #include "ingest/text.h"
 
 namespace greta {
@@ -38,16 +37,44 @@ bool fill(std::string& bytes, size_t limit, ContentReader& reader) {
   return filled == limit;
 }
 
+/// The run of another tool's file: what the path above steps and ranks says; where it says nothing,
+/// its folder, told from others of that name by a hash. With is_own_run, the file is a run by
+/// itself. `path` is absolute.
+RunIdentity identify_foreign(const std::string& path, bool is_own_run) {
+  const ForeignPath said = read_foreign_path(path);
+  const std::string file = path.substr(path.find_last_of('/') + 1);
+  RunIdentity identity = identify_run(said.folder + "/" + file);
+  const std::string stem = file_stem(path);
+  if (identity.experiment.empty()) {
+    const std::string folder = said.folder.substr(said.folder.find_last_of('/') + 1);
+    identity.experiment = is_own_run || folder.empty() ? stem : folder;
+    std::string above = is_own_run ? folder : "";
+    if (!is_own_run && folder.size() + 1 < said.folder.size()) {
+      above = said.folder.substr(0, said.folder.size() - folder.size() - 1);
+      above = above.substr(above.find_last_of('/') + 1);
+    }
+    identity.dims["case"] =
+        (above.empty() ? "" : above + "-") + Sha256::hex_of(said.folder).substr(0, 8);
+  } else if (is_own_run) {
+    std::string& joined = identity.dims["case"];
+    joined += (joined.empty() ? "" : "/") + stem;
+  }
+  identity.leg.clear();
+  identity.prompt = said.place;
+  return identity;
+}
+
 /// The run of a content as its path, or the user, names it.
-RunIdentity identity_by_path(ContentKind kind, const std::string& path, const std::string& run) {
+RunIdentity identity_by_path(ForeignKind kind, const std::string& path, const std::string& run) {
   RunIdentity identity = identify_run(path);
-  if (run.empty() && is_foreign(kind)) {
+  const bool is_foreign = kind != ForeignKind::kNone;
+  if (run.empty() && is_foreign) {
     const std::string absolute = std::filesystem::absolute(path).lexically_normal().string();
     identity = identify_foreign(absolute, is_own_run(kind, absolute));
   } else if (!run.empty()) {
     const RunIdentity of_path = std::exchange(identity, identify_run(run + "/x"));
     identity.leg = of_path.leg;
-    identity.prompt = is_foreign(kind) ? place_in_run(path) : of_path.prompt;
+    identity.prompt = is_foreign ? read_foreign_path(path).place : of_path.prompt;
     if (identity.experiment.empty()) identity.experiment = run;
   }
   return identity;
@@ -93,8 +120,11 @@ OpenedContent open_start(std::unique_ptr<ContentReader> reader, std::string file
   content.identity_path = std::move(identity_path);
   content.reader = std::move(reader);
   content.is_whole = !fill(content.bytes, kHeadBytes, *content.reader);
-  content.kind = classify(content.identity_path, content.bytes);
-  content.identity = identity_by_path(content.kind, content.identity_path, run);
+  content.foreign = foreign_kind(lower_extension(content.identity_path), content.bytes);
+  const bool is_foreign = content.foreign != ForeignKind::kNone;
+  content.kind =
+      is_foreign ? ContentKind::kForeign : classify(content.identity_path, content.bytes);
+  content.identity = identity_by_path(content.foreign, content.identity_path, run);
   const bool is_large = content.raw_bytes() > static_cast<int64_t>(kWholeBytes);
   if (content.kind != ContentKind::kArchive && !content.is_whole && !is_large) {
     content.is_whole = !fill(content.bytes, kWholeBytes + 1, *content.reader);

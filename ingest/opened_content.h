@@ -8,6 +8,7 @@
 #include "ingest/content/reader.h"
 #include "ingest/content_kind.h"
 #include "ingest/foreign/bytes.h"
+#include "ingest/foreign/files.h"
 #include "ingest/record/parser.h"
 #include "ingest/record/stream.h"
 #include "ingest/run_identity.h"
@@ -36,7 +37,8 @@ struct OpenedContent {
   std::string bytes;  ///< all of it when is_whole, else what it starts with
   bool is_whole = false;
   ContentKind kind = ContentKind::kUnknown;
-  RunIdentity identity;  ///< as its path states it, until its bytes tell more
+  ForeignKind foreign = ForeignKind::kNone;  ///< when kind is kForeign
+  RunIdentity identity;                      ///< as its path states it, until its bytes tell more
   /// Its path, the user or a title names the run: it has other contents, too.
   bool is_of_named_run = true;
   std::string sha256;                    ///< of the bytes, when is_whole

@@ -8,7 +8,7 @@
 
 #include "common/utf8.h"
 #include "ingest/foreign/bytes.h"
-#include "ingest/foreign/tensor_files.h"
+#include "ingest/foreign/files.h"
 #include "ingest/foreign/tensor_set.h"
 
 namespace greta {
