@@ -1,6 +1,9 @@
 #include "common/completion.h"
 
 #include <algorithm>
+#include <memory>
+#include <set>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -10,32 +13,29 @@ namespace {
 /// Validators by which an option says what it offers: these names are theirs.
 constexpr const char* kWords = "offers words";
 constexpr const char* kList = "offers a list";
-constexpr const char* kAnswer = "offers an answer";
+constexpr const char* kRows = "offers rows";
 
-std::string join(const std::vector<std::string>& words, std::string_view separator) {
-  std::string text;
-  for (const std::string& word : words) text.append(text.empty() ? "" : separator).append(word);
-  return text;
-}
-
-std::vector<std::string> split(std::string_view text, char separator) {
+std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> words;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(separator), text.size());
-    words.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  std::istringstream stream(text);
+  for (std::string word; std::getline(stream, word, separator);) words.push_back(word);
   return words;
 }
 
-bool is_writing = false;  ///< a script: else an error would print what an option offers as its type
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text.append(word).append("\n");
+  return text;
+}
 
-/// Refuses nothing, and tells what is offered by its description while a script is written.
+bool is_asked = false;  ///< else an error would print what an option offers as its type
+
+/// Refuses nothing, and tells what is offered by its description while that is asked for.
 class Offer : public CLI::Validator {
  public:
   Offer(const char* name, std::function<std::string()> text) {
     name_ = name;
-    desc_function_ = [text = std::move(text)] { return is_writing ? text() : std::string(); };
+    desc_function_ = [text = std::move(text)] { return is_asked ? text() : std::string(); };
     func_ = [](std::string&) { return std::string(); };
   }
 };
@@ -44,20 +44,7 @@ class Offer : public CLI::Validator {
 struct Values {
   std::vector<std::string> words;
   bool is_list = false, files = false;
-  std::string answer;  ///< words of the program's command line that ask for them
-};
-
-/// An option, or an argument that has no name.
-struct Parameter {
-  std::vector<std::string> names;  ///< --gate; -q
-  std::string text, description;
-  bool takes_value = false, repeats = false;
-  Values values;
-};
-
-struct Command {
-  std::string name, description;
-  std::vector<Parameter> options, arguments;
+  std::string sql;  ///< the first column of its rows
 };
 
 Values values_of(CLI::Option& option) {
@@ -65,81 +52,103 @@ Values values_of(CLI::Option& option) {
   for (const char* part : {"FILE", "DIR", "PATH", ".db"}) {
     values.files |= option.get_option_text().find(part) != std::string::npos;
   }
+  is_asked = true;
   for (int i = 0;; ++i) {
     CLI::Validator* validator = nullptr;
     try {
       validator = option.get_validator(i);
     } catch (const CLI::OptionNotFound&) {
-      return values;  // that was the last
+      break;  // that was the last
     }
-    const std::string text = validator->get_description();
-    if (validator->get_name() == kAnswer) values.answer = text;
-    if (validator->get_name() == kWords) values.words = split(text, '\n');
-    if (validator->get_name() == kList) {
-      values.words = split(text, '\n');
-      values.is_list = true;
-    }
+    const std::string text = validator->get_description(), &name = validator->get_name();
+    values.is_list |= name == kList;
+    if (name == kRows) values.sql = text;
+    if (name == kWords || name == kList) values.words = split(text, '\n');
     if (text.starts_with('{') && text.ends_with('}')) {  // CLI::IsMember
-      values.words = split(std::string_view(text).substr(1, text.size() - 2), ',');
+      values.words = split(text.substr(1, text.size() - 2), ',');
     }
   }
+  is_asked = false;
+  return values;
 }
 
-/// The options and arguments of a command, without its subcommands.
-Command describe(CLI::App& app) {
-  Command command{app.get_name(), app.get_description(), {}, {}};
-  for (CLI::Option* option : app.get_options()) {
-    Parameter parameter;
-    for (const std::string& name : option->get_lnames()) parameter.names.push_back("--" + name);
-    for (const std::string& name : option->get_snames()) parameter.names.push_back("-" + name);
-    parameter.text = option->get_option_text();
-    parameter.description = option->get_description();
-    std::replace(parameter.description.begin(), parameter.description.end(), '\n', ' ');
-    parameter.takes_value = option->get_items_expected_max() > 0;
-    parameter.repeats = option->get_items_expected_max() > 1 ||
-                        option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
-    parameter.values = values_of(*option);
-    (parameter.names.empty() ? command.arguments : command.options).push_back(std::move(parameter));
-  }
-  return command;
-}
-
-/// The program's own options, then every command.
-struct Program {
-  Command whole;
-  std::vector<Command> commands;
+/// A command line up to the word that is being typed.
+struct Typed {
+  std::vector<CLI::App*> apps;     ///< the program, its command, a command of that
+  CLI::Option* option = nullptr;   ///< whose value comes next
+  std::string database, head, at;  ///< head: what of the word stands before its value `at`
 };
 
-Program describe_program(CLI::App& app) {
-  Program program{describe(app), {}};
-  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
-    program.commands.push_back(describe(*command));
+std::vector<CLI::App*> subcommands_of(CLI::App& app) {
+  return app.get_subcommands([](CLI::App*) { return true; });
+}
+
+CLI::Option* option_named(const Typed& typed, const std::string& name) {
+  for (CLI::App* app : typed.apps) {
+    if (CLI::Option* option = app->get_option_no_throw(name)) return option;
   }
-  return program;
+  return nullptr;
 }
 
-std::string option_words(const Command& command) {
-  std::vector<std::string> names;
-  for (const Parameter& option : command.options)
-    names.insert(names.end(), option.names.begin(), option.names.end());
-  return join(names, " ");
-}
-
-std::string command_words(const Program& program) {
-  std::vector<std::string> names;
-  for (const Command& command : program.commands) names.push_back(command.name);
-  return join(names, " ");
-}
-
-/// The text with these characters behind a backslash.
-std::string escaped(const std::string& text, std::string_view special) {
-  std::string result;
-  for (char c : text) {
-    if (special.find(c) != std::string_view::npos) result += '\\';
-    result += c;
+Typed typed_of(CLI::App& app, const std::vector<std::string>& words) {
+  Typed typed{{&app}, nullptr, "", "", words.back()};
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const size_t sign = word.starts_with("--") ? word.find('=') : std::string::npos;
+    const bool is_last = i + 1 == words.size();
+    CLI::Option* before = std::exchange(typed.option, nullptr);
+    if (sign != std::string::npos) {
+      CLI::Option* option = option_named(typed, word.substr(0, sign));
+      if (option && option->check_name("--db")) typed.database = word.substr(sign + 1);
+      if (!is_last) continue;
+      typed.option = option;
+      typed.head = word.substr(0, sign + 1);
+      typed.at = word.substr(sign + 1);
+    } else if (before) {
+      if (is_last) typed.option = before;
+      if (before->check_name("--db")) typed.database = word;
+    } else if (word.starts_with('-') && !is_last) {
+      CLI::Option* option = option_named(typed, word);
+      if (option && option->get_items_expected_max() > 0) typed.option = option;
+    } else if (!is_last) {
+      for (CLI::App* command : subcommands_of(*typed.apps.back())) {
+        if (command->check_name(word)) typed.apps.push_back(command);
+      }
+    }
   }
-  return result;
+  return typed;
 }
+
+class Candidates {
+ public:
+  explicit Candidates(const Typed& typed) : typed_(typed) {}
+
+  void add(const std::string& word, std::string description = "") {
+    if (!word.starts_with(typed_.at) || word.find_first_of("\t\n") != std::string::npos) return;
+    std::replace(description.begin(), description.end(), '\n', ' ');
+    if (!seen_.insert(word).second) return;
+    lines_ += typed_.head + word + (description.empty() ? "" : "\t" + description) + "\n";
+  }
+
+  void add(CLI::Option& option, const FirstColumn& ask) {
+    const Values values = values_of(option);
+    const size_t comma = values.is_list ? typed_.at.rfind(',') : std::string::npos;
+    const std::string begun = comma == std::string::npos ? "" : typed_.at.substr(0, comma + 1);
+    for (const std::string& word : values.words) add(begun + word);
+    if (!values.sql.empty() && ask) {
+      for (const std::string& word : ask(typed_.database, values.sql)) add(word);
+    }
+    if (values.is_list) lines_ += ":nospace\n";
+    if (values.files) lines_ += ":files\n";
+  }
+
+  std::string lines() const { return lines_; }
+
+ private:
+  const Typed& typed_;
+  std::set<std::string> seen_;
+  std::string lines_;
+};
 
 std::string replaced(std::string_view text, std::string_view what, std::string_view by) {
   std::string result;
@@ -150,16 +159,11 @@ std::string replaced(std::string_view text, std::string_view what, std::string_v
   return result.append(text);
 }
 
-/// In single quotes, for bash and zsh.
-std::string quoted(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
+// @P@ stands for the program's name, @F@ for that of a function.
 
-// bash
-
-/// @F@ stands for the function's name, other @X@ for what is made of the command line.
-constexpr const char* kBash =
-    R"bash(# bash completion of @PROGRAM@, written by `@PROGRAM@ completion bash`.
+constexpr const char* kBash = R"bash(# bash completion of @P@, written by `@P@ completion bash`.
 @F@() {
-  local IFS=$' \t\n' words=() stem='' command='' db=() i word
+  local words=() stem='' word cur i
   COMPREPLY=()
   # readline takes words apart at these: put together again, what stands before the last part is in stem.
   for ((i = 0; i <= COMP_CWORD; i++)); do
@@ -173,262 +177,178 @@ constexpr const char* kBash =
       words+=("$word")
     fi
   done
-  local cur=${words[${#words[@]}-1]} prev=''
-  ((${#words[@]} > 1)) && prev=${words[${#words[@]}-2]}
-  if [[ $cur == --*=* ]]; then
-    prev=${cur%%=*} cur=${cur#*=} stem=${stem#--*=}
-  fi
-  for ((i = 1; i < ${#words[@]} - 1; i++)); do
-    case ${words[i]} in
-      --db) db=(--db "${words[i+1]}"); ((i++)) ;;
-      --db=*) db=(--db "${words[i]#*=}") ;;
-@SKIPPED@      -*) ;;
-      *) [[ -n $command ]] || command=${words[i]} ;;
+  cur=${words[${#words[@]}-1]}
+  while IFS=$'\t' read -r word _; do
+    case $word in
+      :nospace) compopt -o nospace 2>/dev/null ;;
+      :files)
+        compopt -o filenames 2>/dev/null
+        [[ $cur == --*=* && -z $stem ]] && stem=${cur%%=*}=
+        while IFS= read -r word; do
+          COMPREPLY+=("$stem$word")
+        done < <(compgen -f -- "${cur#"$stem"}") ;;
+      *)
+        printf -v word '%q' "$word"
+        COMPREPLY+=("${word//\\,/,}") ;;  # a comma needs no backslash
     esac
-  done
-  case "$command $prev" in
-@VALUES@    *)
-      case $command in
-        '') @F@_words '@COMMANDS@ @OPTIONS@' ;;
-@CASES@      esac ;;
-  esac
+  done < <(@P@ completion bash "${words[@]}" 2>/dev/null)
   [[ -n $stem ]] && COMPREPLY=("${COMPREPLY[@]#"$stem"}")
   return 0
 }
-
-@F@_words() { COMPREPLY+=($(compgen -W "$1" -- "$cur")); }
-
-# One more word behind a comma.
-@F@_list() {
-  local head=${cur%"${cur##*,}"}
-  COMPREPLY+=($(compgen -P "$head" -W "$1" -- "${cur##*,}"))
-  compopt -o nospace 2>/dev/null
-}
-
-@F@_files() {
-  local IFS=$'\n'
-  compopt -o filenames 2>/dev/null
-  COMPREPLY+=($(compgen -f -- "$cur"))
-}
-
-# First column of what the program answers, of the database that the command line names; quietly
-# nothing without one.
-@F@_answer() {
-  local name
-  while IFS= read -r name; do
-    [[ $name == "$cur"* ]] && COMPREPLY+=("$(printf '%q' "$name")")
-  done < <(@PROGRAM@ "${db[@]}" --format tsv "$@" 2>/dev/null | tail -n +2 | cut -f1)
-}
-
-complete -F @F@ @PROGRAM@
+complete -F @F@ @P@
 )bash";
 
-std::string bash_function(const CLI::App& app) { return "_" + replaced(app.get_name(), "-", "_"); }
-
-/// Calls that offer the values: "_greta_db_words 'strict numeric'", "" of any value.
-std::string bash_calls(const Values& values, const std::string& function) {
-  std::string calls;
-  const auto add = [&](const std::string& call) {
-    calls.append(calls.empty() ? "" : "; ").append(function).append(call);
-  };
-  if (!values.words.empty()) {
-    add((values.is_list ? "_list " : "_words ") + quoted(join(values.words, " ")));
-  }
-  if (!values.answer.empty()) add("_answer " + values.answer);
-  if (values.files) add("_files");
-  return calls;
+constexpr const char* kZsh = R"zsh(#compdef @P@
+# zsh completion of @P@, written by `@P@ completion zsh`.
+@F@() {
+  local line word
+  local -a described
+  for line in "${(@f)$(@P@ completion zsh "${(@)words[1,CURRENT]}" 2>/dev/null)}"; do
+    word=${line%%$'\t'*}
+    case $line in
+      '' | :nospace) ;;
+      :files) _files ;;
+      *$'\t'*) described+=("${word//:/\\:}:${line#*$'\t'}") ;;
+      *) described+=("${word//:/\\:}") ;;
+    esac
+  done
+  _describe word described
 }
-
-/// Branches for the values of the options of a command; `command` is a pattern.
-std::string bash_values(const Command& of, const std::string& command,
-                        const std::string& function) {
-  std::string cases;
-  for (const Parameter& option : of.options) {
-    if (!option.takes_value) continue;
-    std::vector<std::string> patterns;
-    for (const std::string& name : option.names) patterns.push_back(command + "' " + name + "'");
-    const std::string calls = bash_calls(option.values, function);
-    cases += "    " + join(patterns, "|") + ") " + (calls.empty() ? ":" : calls) + " ;;\n";
-  }
-  return cases;
-}
-
-std::string bash_script(CLI::App& app) {
-  const Program program = describe_program(app);
-  const std::string function = bash_function(app);
-  std::string skipped, values, cases;
-  for (const Parameter& option : program.whole.options) {
-    if (!option.takes_value || option.names.front() == "--db") continue;
-    skipped += "      " + join(option.names, "|") + ") ((i++)) ;;\n";
-  }
-  for (const Command& command : program.commands) {
-    values += bash_values(command, command.name, function);
-    std::string calls;
-    for (const Parameter& argument : command.arguments) {
-      const std::string more = bash_calls(argument.values, function);
-      if (calls.find(more) == std::string::npos) calls.append(more).append("; ");
-    }
-    cases += "        " + command.name + ") if [[ $cur == -* ]]; then " + function + "_words '" +
-             option_words(command) + " @OPTIONS@'" +
-             (calls.empty() ? "" : "; else " + calls.substr(0, calls.size() - 2)) + "; fi ;;\n";
-  }
-  values += bash_values(program.whole, "*", function);
-  std::string script = replaced(kBash, "@SKIPPED@", skipped);
-  script = replaced(script, "@VALUES@", values);
-  script = replaced(script, "@CASES@", cases);
-  script = replaced(script, "@COMMANDS@", command_words(program));
-  script = replaced(script, "@OPTIONS@", option_words(program.whole));
-  script = replaced(script, "@PROGRAM@", app.get_name());
-  return replaced(script, "@F@", function);
-}
-
-// zsh
-
-constexpr const char* kZsh = R"zsh(#compdef @PROGRAM@
-# zsh completion of @PROGRAM@, written by `@PROGRAM@ completion zsh`.
-
-# First column of what the program answers.
-_@PROGRAM@_answer() {
-  local -a names
-  names=(${(f)"$(@PROGRAM@ --format tsv "$@" 2>/dev/null | tail -n +2 | cut -f1)"})
-  compadd -a names
-}
-
-_@PROGRAM@() {
-  local curcontext=$curcontext state line
-  local -a commands options
-  commands=(
-@COMMANDS@  )
-  options=(
-@OPTIONS@  )
-  _arguments -C $options '1: :->command' '*:: :->rest' && return
-  case $state in
-    command) _describe command commands ;;
-    rest)
-      case $line[1] in
-@CASES@      esac ;;
-  esac
-}
-
-if [[ ${funcstack[1]} == _@PROGRAM@ ]]; then
-  _@PROGRAM@ "$@"
+if [[ ${funcstack[1]} == @F@ ]]; then
+  @F@ "$@"
 else
-  compdef _@PROGRAM@ @PROGRAM@
+  compdef @F@ @P@
 fi
 )zsh";
 
-/// What _arguments does for a value: "(strict numeric)", "_files"; " " of any value.
-std::string zsh_action(const Values& values, const std::string& program) {
-  const std::string words = join(values.words, " ");
-  if (values.is_list) return "_values -s , word " + words;
-  if (!values.words.empty() && values.files) return "{compadd - " + words + "; _files}";
-  if (!values.words.empty()) return "(" + words + ")";
-  if (!values.answer.empty()) return "{_" + program + "_answer " + values.answer + "}";
-  return values.files ? "_files" : " ";
-}
+constexpr const char* kFish = R"fish(# fish completion of @P@, written by `@P@ completion fish`.
+function @F@
+  for line in (@P@ completion fish (commandline -opc) (commandline -ct) 2>/dev/null)
+    switch $line
+      case ':nospace'
+      case ':files'
+        __fish_complete_path (commandline -ct)
+      case '*'
+        echo $line
+    end
+  end
+end
+complete -c @P@ -f -a '(@F@)'
+)fish";
 
-std::string zsh_value(const Parameter& parameter, const std::string& program) {
-  return ":" + escaped(parameter.text.empty() ? "value" : parameter.text, ":[]") + ":" +
-         escaped(zsh_action(parameter.values, program), ":");
-}
-
-std::string zsh_options(const Command& command, const std::string& program,
-                        const std::string& indent) {
-  std::string lines;
-  for (const Parameter& option : command.options) {
-    for (const std::string& name : option.names) {
-      lines +=
-          indent +
-          quoted((option.repeats ? "*" : "") + name + "[" + escaped(option.description, "[]\\") +
-                 "]" + (option.takes_value ? zsh_value(option, program) : "")) +
-          "\n";
+/// A word of roff, in which a hyphen is one and nothing is a request.
+std::string roff(const std::string& text) {
+  std::string result;
+  for (char c : text) {
+    if (c == '\\') {
+      result += "\\e";
+    } else {
+      if (c == '-') result += '\\';
+      result += c;
     }
   }
-  return lines;
+  return result.find_first_of(".'") == 0 ? "\\&" + result : result;
 }
 
-std::string zsh_script(CLI::App& app) {
-  const Program program = describe_program(app);
-  std::string commands, cases;
-  for (const Command& command : program.commands) {
-    commands += "    " + quoted(command.name + ":" + command.description) + "\n";
-    cases += "        " + command.name + ")\n          options+=(\n" +
-             zsh_options(command, app.get_name(), "            ") + "          )\n";
-    std::string arguments;
-    for (const Parameter& argument : command.arguments) {
-      arguments +=
-          " " + quoted((argument.repeats ? "*" : "") + zsh_value(argument, app.get_name()));
-    }
-    cases += "          _arguments $options" + arguments + " ;;\n";
-  }
-  std::string script = replaced(kZsh, "@CASES@", cases);
-  script = replaced(script, "@COMMANDS@", commands);
-  script = replaced(script, "@OPTIONS@", zsh_options(program.whole, app.get_name(), "    "));
-  return replaced(script, "@PROGRAM@", app.get_name());
+bool is_heading(const std::string& line) {
+  return !line.empty() &&
+         line.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ ") == std::string::npos;
 }
 
-// fish
-
-std::string fish_quoted(const std::string& text) { return "'" + escaped(text, "'\\") + "'"; }
-
-/// The switches of `complete` that offer the values.
-std::string fish_values(const Values& values, const std::string& program) {
-  std::string words = join(values.words, " ");
-  if (values.is_list) words = "(__fish_complete_list , \"printf '%s\\n' " + words + "\")";
-  if (!values.answer.empty()) {
-    words =
-        "(" + program + " --format tsv " + values.answer + " 2>/dev/null | tail -n +2 | cut -f1)";
-  }
-  return (values.files ? " -F" : " -f") + (words.empty() ? "" : " -a " + fish_quoted(words));
-}
-
-std::string fish_options(const Command& command, const std::string& program,
-                         const std::string& condition) {
-  std::string lines;
-  for (const Parameter& option : command.options) {
-    lines += "complete -c " + program + condition;
-    for (const std::string& name : option.names) {
-      lines += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
-    }
-    if (option.takes_value) lines += " -r" + fish_values(option.values, program);
-    lines += " -d " + fish_quoted(option.description) + "\n";
-  }
-  return lines;
-}
-
-std::string fish_script(CLI::App& app) {
-  const Program program = describe_program(app);
-  const std::string& name = app.get_name();
-  std::string script = "# fish completion of " + name + ", written by `" + name +
-                       " completion fish`.\ncomplete -c " + name + " -f\n";
-  script += fish_options(program.whole, name, "");
-  for (const Command& command : program.commands) {
-    const std::string seen = " -n '__fish_seen_subcommand_from " + command.name + "'";
-    script += "complete -c " + name + " -n __fish_use_subcommand -a " + command.name + " -d " +
-              fish_quoted(command.description) + "\n" + fish_options(command, name, seen);
-    for (const Parameter& argument : command.arguments) {
-      script += "complete -c " + name + seen + fish_values(argument.values, name) + "\n";
+std::string roff_prose(const std::string& text) {
+  std::string page;
+  bool is_example = false;
+  for (const std::string& line : split(text, '\n')) {
+    const bool is_indented = line.starts_with("  ");
+    if (is_example && !is_indented) page += ".EE\n.RE\n";
+    if (!is_example && is_indented) page += ".RS 4\n.EX\n";
+    is_example = is_indented;
+    if (line.empty()) {
+      page += ".PP\n";
+    } else if (is_heading(line)) {
+      page += ".SH " + line + "\n";
+    } else {
+      page += roff(is_indented ? line.substr(2) : line) + "\n";
     }
   }
-  return script;
+  return page + (is_example ? ".EE\n.RE\n" : "");
+}
+
+const char* text_of(const std::vector<ManualText>& texts, const std::string& command) {
+  for (const ManualText& text : texts) {
+    if (text.command == command) return text.text;
+  }
+  return "";
+}
+
+std::string roff_options(const CLI::App& app) {
+  std::string page;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->check_name("--help")) continue;
+    page += ".TP\n\\fB" + roff(option->get_name(false, true)) + "\\fR";
+    if (option->get_items_expected_max() > 0) {
+      const std::string& value = option->get_option_text();
+      page += " \\fI" + roff(value.empty() ? option->get_type_name() : value) + "\\fR";
+    }
+    page += "\n" + roff(option->get_description()) + "\n";
+  }
+  return page;
+}
+
+void add_commands_to_page(const CLI::App& app, const std::string& name,
+                          const std::vector<ManualText>& texts, std::string& page) {
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    const std::string whole = name + (name.empty() ? "" : " ") + command->get_name();
+    page += ".SS " + roff(whole) + "\n" + roff(command->get_description()) + ".\n" +
+            roff_options(*command) + roff_prose(text_of(texts, whole));
+    add_commands_to_page(*command, whole, texts, page);
+  }
 }
 
 }  // namespace
 
 CLI::Validator offers(std::vector<std::string> words) {
-  return Offer(kWords, [text = join(words, "\n")] { return text; });
+  return Offer(kWords, [text = joined(words)] { return text; });
 }
 
 CLI::Validator offers(std::function<std::vector<std::string>()> words) {
-  return Offer(kWords, [words = std::move(words)] { return join(words(), "\n"); });
+  return Offer(kWords, [words = std::move(words)] { return joined(words()); });
 }
 
 CLI::Validator offers_list(std::vector<std::string> words) {
-  return Offer(kList, [text = join(words, "\n")] { return text; });
+  return Offer(kList, [text = joined(words)] { return text; });
 }
 
-CLI::Validator offers_answer(const std::string& command) {
-  return Offer(kAnswer, [command] { return command; });
+CLI::Validator offers_rows(const std::string& sql) {
+  return Offer(kRows, [sql] { return sql; });
+}
+
+std::string completions(CLI::App& app, const std::vector<std::string>& words,
+                        const FirstColumn& ask) {
+  if (words.empty()) return "";
+  const Typed typed = typed_of(app, words);
+  Candidates candidates(typed);
+  if (typed.option) {
+    candidates.add(*typed.option, ask);
+  } else if (typed.at.starts_with('-')) {
+    for (const CLI::App* of : typed.apps) {
+      for (const CLI::Option* option : of->get_options()) {
+        if (of != typed.apps.back() && option == of->get_help_ptr()) continue;  // once is enough
+        for (const std::string& name : option->get_lnames()) {
+          candidates.add("--" + name, option->get_description());
+        }
+      }
+    }
+  } else {
+    CLI::App& last = *typed.apps.back();
+    for (const CLI::App* command : subcommands_of(last)) {
+      candidates.add(command->get_name(), command->get_description());
+    }
+    for (CLI::Option* option : last.get_options()) {
+      if (option->get_positional()) candidates.add(*option, ask);
+    }
+  }
+  return candidates.lines();
 }
 
 const std::vector<std::string>& completed_shells() {
@@ -436,13 +356,53 @@ const std::vector<std::string>& completed_shells() {
   return shells;
 }
 
-std::string completion_script(CLI::App& app, const std::string& shell) {
-  is_writing = true;
-  std::string script = shell == "bash"  ? bash_script(app)
-                       : shell == "zsh" ? zsh_script(app)
-                                        : fish_script(app);
-  is_writing = false;
-  return script;
+std::string completion_script(const std::string& program, const std::string& shell) {
+  const std::string script = shell == "bash" ? kBash : shell == "zsh" ? kZsh : kFish;
+  const std::string function =
+      "_" + (shell == "zsh" ? program : replaced(program, "-", "_"));  // zsh looks for this name
+  return replaced(replaced(script, "@F@", function), "@P@", program);
+}
+
+void add_manual(CLI::App& app, const std::vector<ManualText>& texts) {
+  for (const ManualText& text : texts) {
+    CLI::App* command = &app;
+    for (const std::string& name : split(text.command, ' '))
+      command = command->get_subcommand(name);
+    if (command != &app) command->footer(text.text + ("\n" + command->get_footer()));
+  }
+}
+
+std::string manual_page(const CLI::App& app, const std::vector<ManualText>& texts) {
+  std::string name = app.get_name();
+  std::transform(name.begin(), name.end(), name.begin(), [](char c) { return std::toupper(c); });
+  std::string page = ".TH " + name + " 1\n.SH NAME\n" + roff(app.get_name()) + " \\- " +
+                     roff(replaced(app.get_description(), "\n", " ")) + "\n.SH SYNOPSIS\n.B " +
+                     roff(app.get_name()) +
+                     "\n[\\fIOPTIONS\\fR] \\fICOMMAND\\fR ...\n.SH OPTIONS\n" + roff_options(app) +
+                     ".SH COMMANDS\n";
+  add_commands_to_page(app, "", texts, page);
+  return page + roff_prose(text_of(texts, ""));
+}
+
+void add_self_description(CLI::App& app, std::vector<ManualText> texts,
+                          std::function<void(std::function<std::string()>)> run, FirstColumn ask) {
+  CLI::App* completion = app.add_subcommand(
+      "completion", "Prints the completion script of a shell, or candidates for the last WORD");
+  auto shell = std::make_shared<std::string>();
+  completion->add_option("shell", *shell, "bash, zsh or fish; then the words of a command line")
+      ->required()
+      ->check(CLI::IsMember(completed_shells()))
+      ->option_text("SHELL [WORD...]");
+  completion->fallthrough(false)->prefix_command();  // what follows is read by nobody else
+  completion->callback([&app, completion, shell, run, ask] {
+    run([&app, words = completion->remaining(), shell, ask] {
+      return words.empty() ? completion_script(app.get_name(), *shell)
+                           : completions(app, words, ask);
+    });
+  });
+  app.add_subcommand("manual", "Prints the manual page, as for `man -l -`")
+      ->callback([&app, texts, run] { run([&app, texts] { return manual_page(app, texts); }); });
+  add_manual(app, texts);
 }
 
 }  // namespace greta

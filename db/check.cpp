@@ -315,8 +315,8 @@ std::vector<int64_t> runs_kept_wrong(SQLite::Database& db, KeptProgress progress
       " ORDER BY baseline_id, run_id");
   while (all.executeStep())
     kept.emplace_back(all.getColumn(0).getInt64(), all.getColumn(1).getInt64());
-  SQLite::Statement judge(db, sql_of_file("db/judge_run.sql")),
-      compare(db, sql_of_file("db/judge_change.sql"));
+  SQLite::Statement judge(db, sql_of_file("db/sql/judge_run.sql")),
+      compare(db, sql_of_file("db/sql/judge_change.sql"));
   std::vector<int64_t> wrong;
   for (size_t i = 0; i < kept.size(); ++i) {
     if (progress != nullptr) progress(static_cast<int64_t>(i), static_cast<int64_t>(kept.size()));

@@ -138,13 +138,7 @@ void Crowd::read(std::span<TraceRow* const> rows) {
   while (s.step()) {
     Member there;
     TraceRow& r = there.row;
-    r.nth = s.integer(0);
-    r.phase_id = s.integer(1);
-    r.step = s.integer(2);
-    r.name_id = s.integer(3);
-    r.source_id = s.integer(4);
-    r.line = s.integer(5);
-    there.ids.sample = s.integer(6);
+    s.read(0, r.nth, r.phase_id, r.step, r.name_id, r.source_id, r.line, there.ids.sample);
     const std::vector<float> sample = s.floats(7);
     there.sample = digest_of(sample.data(), sample.size() * sizeof(float));
     there.ids.sketch = s.integer(8);

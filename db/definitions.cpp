@@ -12,7 +12,7 @@
 
 #include "common/utf8.h"
 #include "db/row_statement.h"
-#include "db/sql_files.h"
+#include "db/schema.h"
 
 namespace greta {
 namespace {
@@ -78,6 +78,9 @@ std::vector<Definition> make_definitions() {
       all.push_back({lower(type), name.substr(0, name.find('(')), statement});
     }
   }
+  // of tables and views, which must be there
+  std::stable_partition(all.begin(), all.end(),
+                        [](const Definition& one) { return one.type != "trigger"; });
   return all;
 }
 
@@ -222,12 +225,15 @@ void restore_definitions(SQLite::Database& db,
     drop.reset();
     db.exec(sql);
   }
+  SQLite::Statement there(db, "SELECT 1 FROM main.sqlite_schema WHERE name = ?");
+  for (const Definition& ours : definitions()) {  // a view takes its triggers along
+    there.bind(1, ours.name);
+    const bool is_there = there.executeStep();
+    there.reset();
+    if (!is_there) db.exec(ours.sql);
+  }
   for (const DefinitionDifference& one : differences) {
-    if (one.type == kRowsOf) {
-      restore_rows(db, one.name);
-    } else if (const Definition* ours = find_definition(one.name)) {
-      db.exec(ours->sql);
-    }
+    if (one.type == kRowsOf) restore_rows(db, one.name);
   }
   db.exec(
       "DELETE FROM run_change; DELETE FROM verdict; DELETE FROM lineage_member;"

@@ -1,7 +1,7 @@
 # Writes ROOT/FILES into the C++ source OUT as raw string literals, which sql_files() returns. cmake -P script; FILES
 # is separated by commas.
 string(REPLACE "," ";" FILES "${FILES}")
-set(text "// Generated from the .sql files.\n#include \"db/sql_files.h\"\n\nnamespace greta {\n")
+set(text "// Generated from the .sql files.\n#include \"db/schema.h\"\n\nnamespace greta {\n")
 string(APPEND text "const std::vector<SqlFile>& sql_files() {\n  static const std::vector<SqlFile> files = {\n")
 foreach(file IN LISTS FILES)
   file(READ ${ROOT}/${file} sql)

@@ -17,6 +17,13 @@ constexpr const char* kTablesOfSources[] = {
     "attribute", "run_metric", "report_claim", "report",       "report_pair",
     "log_event", "run_event",  "document_row", "ingest_error", "source_location"};
 
+/// Deletes sources, whose ids a query gives, with all that they stated.
+void delete_sources(SQLite::Database& db, const std::string& ids) {
+  for (const char* table : kTablesOfSources)
+    db.exec(std::string("DELETE FROM ") + table + " WHERE source_id IN (" + ids + ")");
+  db.exec("DELETE FROM source WHERE id IN (" + ids + ")");
+}
+
 /// Switches triggers and foreign keys of a connection off. The triggers of db/schema.sql would
 /// delete verdicts row by row, and most columns that refer to a source or a prompt have no index
 /// by which SQLite could tell without a pass over the table that no row does.
@@ -98,7 +105,7 @@ ForgetSummary forget(SQLite::Database& db, const std::vector<RunToForget>& runs,
   }
   if (summary.runs == 0) return summary;
   report(progress, "looking at what goes", 0, 1);
-  db.exec(sql_of_file("db/forget_choose.sql"));
+  db.exec(sql_of_file("db/sql/forget_choose.sql"));
   summary.levels = db.execAndGet("SELECT count(*) FROM temp.forgotten").getInt64() - summary.runs;
   summary.sources = db.execAndGet("SELECT count(*) FROM temp.forgotten_source").getInt64();
   summary.rows = delete_trace_rows(db, progress);
@@ -107,7 +114,8 @@ ForgetSummary forget(SQLite::Database& db, const std::vector<RunToForget>& runs,
   if (any_may_be_running(sql("SELECT host, pid, process FROM ingest"))) {
     sql("DELETE FROM temp.forgotten_part WHERE of = 'tensor'").exec();
   }
-  db.exec(sql_of_file("db/forget_rest.sql"));
+  delete_sources(db, "SELECT id FROM temp.forgotten_source");
+  db.exec(sql_of_file("db/sql/forget_rest.sql"));
   report(progress, "checking what is left", 0, 1);
   refuse_dangling_rows(db);
   return summary;
@@ -151,12 +159,7 @@ bool forget_marked_source(SQLite::Database& db, int64_t run_id, const std::strin
       "SELECT id FROM source WHERE run_id = ? AND leg = ? AND prompt = ? AND sha256 = ?", run_id,
       leg, prompt, std::string(kForgottenInPart) + sha256);
   if (!id) return false;
-  for (const char* table : kTablesOfSources) {
-    SQLite::Statement drop(db, std::string("DELETE FROM ") + table + " WHERE source_id = ?");
-    drop.bind(1, *id);
-    drop.exec();
-  }
-  sql("DELETE FROM source WHERE id = ?", *id).exec();
+  delete_sources(db, std::to_string(*id));
   return true;
 }
 

@@ -56,7 +56,7 @@ std::vector<RunAndBaseline> missing_changes(SQLite::Database& db,
 
 void keep_changes(SQLite::Database& db, const std::vector<RunAndBaseline>& pairs) {
   if (pairs.empty()) return;
-  SQLite::Statement keep(db, sql_of_file("db/judge_change.sql"));
+  SQLite::Statement keep(db, sql_of_file("db/sql/judge_change.sql"));
   in_turns(db, pairs, [&](const RunAndBaseline& pair) {
     keep.bind(1, pair.first);
     keep.bind(2, pair.second);
@@ -89,7 +89,7 @@ void judge(SQLite::Database& db, std::span<const int64_t> runs) {
   in_turns(db, runs, [&](int64_t run_id) { forget_verdict(db, run_id); });
   // Changes before verdicts: a process that dies in between leaves runs that are unjudged.
   keep_changes(db, missing_changes(db, lineages));
-  SQLite::Statement keep(db, sql_of_file("db/judge_run.sql"));
+  SQLite::Statement keep(db, sql_of_file("db/sql/judge_run.sql"));
   in_turns(db, runs, [&](int64_t run_id) {
     keep.bind(1, run_id);
     keep.exec();

@@ -38,24 +38,13 @@ struct Batch {
   std::vector<RowSketch> sketches;
 };
 
-/// Adds a row of db/merge_rows.sql.
+/// Adds a row of db/sql/merge_rows.sql.
 void add_row(Batch& batch, RowStatement& from) {
   constexpr int kFirstValue = 14, kSample = 26, kSketch = 27;
   TraceRow& row = batch.rows.emplace_back();
-  row.run_id = from.integer(0);
-  row.prompt_id = from.integer(1);
-  row.phase_id = from.integer(2);
-  row.side = static_cast<Side>(from.integer(3));
-  row.name_id = from.integer(4);
-  row.tensor_id = from.integer(5);
-  row.source_id = from.integer(6);
-  row.pos_id = from.integer(7);
-  row.layer = from.integer(8);
-  row.step = from.integer(9);
-  row.line = from.integer(10);
-  row.ptr = from.maybe_integer(11);
-  row.offset_bytes = from.maybe_integer(12);
-  row.context_id = from.maybe_integer(13);
+  from.read(0, row.run_id, row.prompt_id, row.phase_id, row.side, row.name_id, row.tensor_id,
+            row.source_id, row.pos_id, row.layer, row.step, row.line, row.ptr, row.offset_bytes,
+            row.context_id);
   read_values(from, kFirstValue, row);
   if (!from.is_null(kSample)) row.sample = batch.samples.emplace_back(from.floats(kSample));
   if (from.is_null(kSketch)) return;
@@ -131,7 +120,7 @@ class Merge {
       attach.exec();
     }
     try {
-      run_file("db/merge_maps.sql");
+      run_file("db/sql/merge_maps.sql");
       SQLite::Transaction transaction(db_);  // deferred, so that the other file is not locked
       copy_all();
       transaction.commit();
@@ -151,13 +140,13 @@ class Merge {
   }
 
   void copy_all() {
-    run_file("db/merge_runs.sql");
+    run_file("db/sql/merge_runs.sql");
     add_runs();
     TraceWriter writer(db_);
     enter_names(writer);
-    run_file("db/merge_dictionaries.sql");
+    run_file("db/sql/merge_dictionaries.sql");
     forget_what_is_whole_there();
-    run_file("db/merge_sources.sql");
+    run_file("db/sql/merge_sources.sql");
     refuse_conflicts();
     summary_.new_runs = count("temp.merge_run WHERE is_new");
     summary_.new_sources = count("temp.merge_source WHERE is_new");
@@ -166,7 +155,7 @@ class Merge {
     summary_.waivers_left = count("other.waiver");
     if (summary_.new_sources > 0) copy_rows(writer);
     copy_differences();
-    if (run_file("db/merge_rest.sql") > 0) order_commits(db_);
+    if (run_file("db/sql/merge_rest.sql") > 0) order_commits(db_);
     db_.exec(std::string(kSetStatus) + "(SELECT id FROM temp.merge_run)");
   }
 
@@ -227,14 +216,14 @@ class Merge {
   }
 
   void refuse_conflicts() {
-    SQLite::Statement conflict(db_, sql_of_file("db/merge_refusal.sql"));
+    SQLite::Statement conflict(db_, sql_of_file("db/sql/merge_refusal.sql"));
     if (conflict.executeStep()) {
       throw DatabaseError(called_ + ": " + conflict.getColumn(0).getString());
     }
   }
 
   void copy_rows(TraceWriter& writer) {
-    run_file("db/merge_contexts.sql");
+    run_file("db/sql/merge_contexts.sql");
     Batch batch;
     const auto write = [&] {
       const WriteCounts counts = writer.write(batch.rows);
@@ -243,7 +232,7 @@ class Merge {
       summary_.conflicts += static_cast<int64_t>(counts.conflict_lines.size());
       batch.clear();
     };
-    RowStatement rows(db_, sql_of_file("db/merge_rows.sql"));
+    RowStatement rows(db_, sql_of_file("db/sql/merge_rows.sql"));
     int64_t taken = 0;
     for (; rows.step(); ++taken) {
       add_row(batch, rows);

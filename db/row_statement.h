@@ -49,7 +49,8 @@ class RowStatement {
   }
   /// A number, or NULL, of the row that another statement stands on.
   void bind_column(RowStatement& from, int i) {
-    from.type(i) == SQLITE_FLOAT ? bind(from.real(i)) : bind(from.maybe_integer(i));
+    if (from.is_null(i)) return bind_null();
+    from.type(i) == SQLITE_FLOAT ? bind(from.real(i)) : bind(from.integer(i));
   }
   void bind_bytes(std::string_view value) {
     sqlite3_bind_blob64(statement_, ++at_, value.data(), value.size(), SQLITE_STATIC);
@@ -92,11 +93,10 @@ class RowStatement {
   }
   bool is_null(int i) { return sqlite3_column_type(statement_, i) == SQLITE_NULL; }
   int64_t integer(int i) { return sqlite3_column_int64(statement_, i); }
-  std::optional<int64_t> maybe_integer(int i) {
-    return is_null(i) ? std::nullopt : std::optional(integer(i));
-  }
-  std::optional<double> maybe_real(int i) {
-    return is_null(i) ? std::nullopt : std::optional(sqlite3_column_double(statement_, i));
+  /// Sets values from columns of which the first is `i`; an optional has none where it is NULL.
+  template <class... Values>
+  void read(int i, Values&... values) {
+    (take(i++, values), ...);
   }
   std::vector<float> floats(int i) {
     std::vector<float> values(static_cast<size_t>(sqlite3_column_bytes(statement_, i)) /
@@ -108,6 +108,17 @@ class RowStatement {
   }
 
  private:
+  template <class T>
+  void take(int i, T& value) {
+    value = static_cast<T>(integer(i));
+  }
+  void take(int i, double& value) { value = real(i); }
+  template <class T>
+  void take(int i, std::optional<T>& value) {
+    value.reset();
+    if (!is_null(i)) take(i, value.emplace());
+  }
+
   sqlite3* handle_;
   sqlite3_stmt* statement_ = nullptr;
   int at_ = 0;
@@ -115,11 +126,8 @@ class RowStatement {
 
 /// Sets what a row says from the columns kValueColumns, of which the first is `at`.
 inline void read_values(RowStatement& s, int at, TraceRow& row) {
-  for (auto* value : {&row.token_id, &row.logical_tok_idx, &row.n}) *value = s.maybe_integer(at++);
-  if (const auto hash = s.maybe_integer(at++)) row.hash = static_cast<uint64_t>(*hash);
-  for (auto* value : {&row.min, &row.max, &row.mean, &row.abs_sum}) *value = s.maybe_real(at++);
-  for (auto* value : {&row.nan, &row.inf, &row.nz_count}) *value = s.maybe_integer(at++);
-  row.flags = static_cast<int>(s.integer(at));
+  s.read(at, row.token_id, row.logical_tok_idx, row.n, row.hash, row.min, row.max, row.mean,
+         row.abs_sum, row.nan, row.inf, row.nz_count, row.flags);
 }
 
 /// A row of `sketch` without its id, of which the first column is `at`.

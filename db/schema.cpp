@@ -1,18 +1,24 @@
 #include "db/schema.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "db/check.h"
 #include "db/database.h"
 #include "db/definitions.h"
 #include "db/judge.h"
-#include "db/sql_files.h"
+#include "db/row_statement.h"
+#include "db/stored_sketch.h"
 #include "db/transaction.h"
 
 namespace greta {
 namespace {
+
+constexpr int64_t kOldestVersion = 8;  // that is brought forward
 
 /// True if the definitions were last written by this build; another one's are brought forward.
 bool is_of_this_build(SQLite::Database& db) {
@@ -39,6 +45,84 @@ void note_version(SQLite::Database& db) {
   SQLite::Statement meta(db, "INSERT OR REPLACE INTO meta(key, value) VALUES ('views', ?)");
   meta.bind(1, definitions_version());
   meta.exec();
+}
+
+/// Throws DatabaseError if a file is of a format version that no build still brings forward.
+void check_migratable(SQLite::Database& db) {
+  const int64_t version = pragma(db, "user_version");
+  if (version >= kOldestVersion) return;
+  throw DatabaseError(db.getFilename() + " has format version " + std::to_string(version) +
+                      ", which this greta-db no longer reads: ingest its sources into a new"
+                      " file");
+}
+
+void drop_triggers_and_views(SQLite::Database& db) {
+  SQLite::Statement all(db,
+                        "SELECT printf('DROP %s \"%w\"', type, name) FROM sqlite_schema"
+                        " WHERE type IN ('trigger', 'view')");
+  std::vector<std::string> drops;
+  while (all.executeStep()) drops.push_back(all.getColumn(0).getString());
+  for (const std::string& drop : drops) db.exec(drop);
+}
+
+/// Fills `sketch` from sketch_9, equal ones of a run once. temp.new_sketch says which a row has.
+void convert_sketches(SQLite::Database& db) {
+  db.exec(
+      "DROP TABLE IF EXISTS temp.new_sketch;"
+      "CREATE TEMP TABLE new_sketch(vector_id INTEGER PRIMARY KEY, sketch_id INTEGER NOT NULL)");
+  std::string marks = "?";
+  for (int i = 1; i < 5 + 32; ++i) marks += ", ?";
+  RowStatement rows(db,
+                    "SELECT t.run_id, k.* FROM trace_row_9 t"
+                    " CROSS JOIN sketch_9 k ON k.id = t.vector_id"),
+      insert(db, "INSERT INTO sketch VALUES (" + marks + ")"),
+      note(db, "INSERT OR IGNORE INTO temp.new_sketch VALUES (?, ?)");
+  SketchIds ids;
+  int64_t last_id = 0;
+  while (rows.step()) {
+    RowSketch sketch{rows.integer(2), rows.integer(3) != 0, rows.real(4), {}};
+    for (size_t i = 0; i < sketch.bucket.size(); ++i)
+      sketch.bucket[i] = rows.real(5 + static_cast<int>(i));
+    const StoredSketch stored = stored_form(sketch);
+    int64_t& id = ids.of(rows.integer(0), stored);
+    if (id == 0) {
+      id = ++last_id;
+      insert.bind(id);
+      insert.bind(stored.n);
+      insert.bind(int64_t{stored.derived});
+      insert.bind(stored.sum_sq);
+      insert.bind(stored.scale);
+      for (const int32_t value : stored.bucket) insert.bind(int64_t{value});
+      insert.run();
+    }
+    note.bind(rows.integer(1));
+    note.bind(id);
+    note.run();
+  }
+  rows.reset();
+}
+
+/// Brings the tables of a file of format version 8 or 9 to version 10, inside the caller's
+/// transaction. Every view of the file goes, also one that is not greta's.
+void migrate_to_10(SQLite::Database& db) {
+  check_migratable(db);
+  drop_triggers_and_views(db);
+  for (const char* table : {"trace_row", "sketch", "difference"}) {
+    db.exec(std::string("ALTER TABLE ") + table + " RENAME TO " + table + "_9");
+  }
+  for (const Definition& ours : definitions()) {
+    const std::string_view kCreate = "CREATE TABLE ";
+    if (ours.type == "table")
+      db.exec("CREATE TABLE IF NOT EXISTS " + ours.sql.substr(kCreate.size()));
+  }
+  convert_sketches(db);
+  db.exec(sql_of_file("db/sql/migrate_9_to_10.sql"));
+  for (const std::string table : {"edge", "finding"}) {  // which the program brings with it
+    db.exec("DELETE FROM " + table + "; INSERT INTO " + table + " " + shipped_rows(table));
+  }
+  db.exec(find_definition("standing")->sql);
+  correct_standings(db);
+  db.exec("PRAGMA user_version = " + std::to_string(kSchemaVersion));
 }
 
 }  // namespace
@@ -77,18 +161,16 @@ void write_views_down(SQLite::Database& db, const std::string& schema) {
 }
 
 void create_schema(SQLite::Database& db) {
-  const auto is_of_rows = [](const Definition& ours) {
-    return ours.type == "table" || ours.type == "index";
+  const auto create = [&db](std::initializer_list<std::string_view> types) {
+    for (const Definition& ours : definitions()) {
+      if (std::ranges::find(types, ours.type) != types.end()) db.exec(ours.sql);
+    }
   };
-  for (const Definition& ours : definitions()) {
-    if (is_of_rows(ours)) db.exec(ours.sql);
-  }
-  db.exec(
-      sql_of_file("db/dictionary.sql"));  // before the triggers, which each statement would prepare
+  create({"table", "index"});
+  // before the triggers, which each statement would prepare
+  db.exec(sql_of_file("db/dictionary.sql"));
   write_views_down(db, "main");
-  for (const Definition& ours : definitions()) {
-    if (ours.type == "trigger") db.exec(ours.sql);
-  }
+  create({"trigger"});
   note_version(db);
   db.exec("PRAGMA application_id = " + std::to_string(kApplicationId));
   db.exec("PRAGMA user_version = " + std::to_string(kSchemaVersion));
@@ -120,9 +202,7 @@ void migrate(SQLite::Database& db) {
 }
 
 void bring_to_this_build(SQLite::Database& db) {
-  // Outside the transaction, where alone they take effect. A view of somebody else must not stop a
-  // table from being renamed.
-  db.exec("PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = ON");
+  db.exec("PRAGMA foreign_keys = OFF");  // takes no effect within the transaction
   try {
     in_transaction(db, [&db] {
       if (pragma(db, "user_version") < kSchemaVersion) migrate_to_10(db);
@@ -133,10 +213,10 @@ void bring_to_this_build(SQLite::Database& db) {
       note_version(db);
     });
   } catch (...) {
-    db.tryExec("PRAGMA legacy_alter_table = OFF; PRAGMA foreign_keys = ON");
+    db.tryExec("PRAGMA foreign_keys = ON");
     throw;
   }
-  db.exec("PRAGMA legacy_alter_table = OFF; PRAGMA foreign_keys = ON");
+  db.exec("PRAGMA foreign_keys = ON");
   try {
     judge_rest(db);                     // so that the first question does not wait for all runs
   } catch (const SQLite::Exception&) {  // which shows when a verdict is asked for

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 // The version of a file: creates its tables and views, and migrates older files.
 
@@ -17,6 +18,15 @@ inline constexpr int kApplicationId = 0x67726574;
 
 /// An integer that SQLite keeps of the file.
 int64_t pragma(SQLite::Database& db, const char* name);
+
+/// A .sql file of the project, embedded at build time.
+struct SqlFile {
+  std::string_view path;  ///< from the repository root: "queries/pair.sql"
+  std::string_view text;
+};
+
+/// Files of db/, db/sql/, queries/, queries/internal/ and queries/canned/.
+const std::vector<SqlFile>& sql_files();
 
 /// The text of a .sql file of the project, by its path from the root. Throws std::logic_error.
 std::string sql_of_file(std::string_view path);
@@ -44,13 +54,6 @@ void check_current(SQLite::Database& db, const std::filesystem::path& file);
 /// this build, in one transaction: when anything fails, the file stays as it was. No-op when there
 /// is nothing to do. Throws as needs_migration does.
 void migrate(SQLite::Database& db);
-
-/// Throws DatabaseError if a file is of a format version that no build still brings forward.
-void check_migratable(SQLite::Database& db);
-
-/// Brings the tables of a file of format version 8 or 9 to version 10, inside the caller's
-/// transaction.
-void migrate_to_10(SQLite::Database& db);
 
 /// As migrate(), whoever changed views, triggers and indexes: what is kept of verdicts is worked
 /// out anew. Throws DefinitionError when tables are not as this build makes them.

@@ -629,50 +629,36 @@ CREATE INDEX commit_parent_by_parent ON commit_parent(parent);
 -- Triggers against edits by hand: they delete the verdicts that were made from the rows that somebody corrects,
 -- adds or deletes in sqlite3. greta's own writers switch them off for their connection and call forget_verdict(),
 -- once per run.
--- Somebody adds a row, perhaps at a place that has one: it stands or not, as the view standing says.
-CREATE TRIGGER trace_row_inserted AFTER INSERT ON trace_row BEGIN
+-- The rows of a place are others now: which of them stands is worked out anew.
+CREATE TRIGGER standing_changed INSTEAD OF INSERT ON standing BEGIN
   UPDATE trace_row SET (stands, stands_in_phase, ambiguous, ambiguous_in_phase) = (
       SELECT s.stands, s.stands_in_phase, s.ambiguous, s.ambiguous_in_phase FROM standing s
       WHERE s.run_id = trace_row.run_id AND s.prompt_id = trace_row.prompt_id AND s.side = trace_row.side
         AND s.pos_id = trace_row.pos_id AND s.layer = trace_row.layer AND s.tensor_id = trace_row.tensor_id AND s.nth = trace_row.nth)
     WHERE run_id = NEW.run_id AND prompt_id = NEW.prompt_id AND side = NEW.side AND pos_id = NEW.pos_id
       AND layer = NEW.layer AND tensor_id = NEW.tensor_id;
-  INSERT INTO traced_position VALUES (NEW.run_id, NEW.prompt_id, NEW.side, NEW.pos_id,
-      NEW.phase_id = (SELECT id FROM phase WHERE name = 'prefill_last'))
+  INSERT INTO traced_position
+    SELECT run_id, prompt_id, side, pos_id, max(phase_id IS (SELECT id FROM phase WHERE name = 'prefill_last')) FROM trace_row
+    WHERE run_id = NEW.run_id AND prompt_id = NEW.prompt_id AND side = NEW.side AND pos_id = NEW.pos_id
+      AND layer = NEW.layer AND tensor_id = NEW.tensor_id
+    GROUP BY run_id, prompt_id, side, pos_id
     ON CONFLICT DO UPDATE SET demands = max(demands, excluded.demands);
+END;
+CREATE TRIGGER trace_row_inserted AFTER INSERT ON trace_row BEGIN
+  INSERT INTO standing(run_id, prompt_id, side, pos_id, layer, tensor_id)
+    VALUES (NEW.run_id, NEW.prompt_id, NEW.side, NEW.pos_id, NEW.layer, NEW.tensor_id);
   DELETE FROM verdict WHERE run_id = NEW.run_id;
 END;
--- Somebody corrects one.
 CREATE TRIGGER trace_row_updated AFTER UPDATE OF run_id, prompt_id, side, pos_id, layer, tensor_id, nth, phase_id, step, name_id,
     token_id, logical_tok_idx, n, hash, min, max, mean, abs_sum, nan, inf, nz_count, flags, sample_id, sketch_id ON trace_row BEGIN
-  UPDATE trace_row SET (stands, stands_in_phase, ambiguous, ambiguous_in_phase) = (
-      SELECT s.stands, s.stands_in_phase, s.ambiguous, s.ambiguous_in_phase FROM standing s
-      WHERE s.run_id = trace_row.run_id AND s.prompt_id = trace_row.prompt_id AND s.side = trace_row.side
-        AND s.pos_id = trace_row.pos_id AND s.layer = trace_row.layer AND s.tensor_id = trace_row.tensor_id AND s.nth = trace_row.nth)
-    WHERE run_id = NEW.run_id AND prompt_id = NEW.prompt_id AND side = NEW.side AND pos_id = NEW.pos_id
-      AND layer = NEW.layer AND tensor_id = NEW.tensor_id;
-  INSERT INTO traced_position VALUES (NEW.run_id, NEW.prompt_id, NEW.side, NEW.pos_id,
-      NEW.phase_id = (SELECT id FROM phase WHERE name = 'prefill_last'))
-    ON CONFLICT DO UPDATE SET demands = max(demands, excluded.demands);
+  INSERT INTO standing(run_id, prompt_id, side, pos_id, layer, tensor_id)
+    VALUES (OLD.run_id, OLD.prompt_id, OLD.side, OLD.pos_id, OLD.layer, OLD.tensor_id),
+      (NEW.run_id, NEW.prompt_id, NEW.side, NEW.pos_id, NEW.layer, NEW.tensor_id);
   DELETE FROM verdict WHERE run_id IN (OLD.run_id, NEW.run_id);
 END;
--- Somebody moves one, and another of the place that it had may stand now.
-CREATE TRIGGER trace_row_moved AFTER UPDATE OF run_id, prompt_id, side, pos_id, layer, tensor_id ON trace_row BEGIN
-  UPDATE trace_row SET (stands, stands_in_phase, ambiguous, ambiguous_in_phase) = (
-      SELECT s.stands, s.stands_in_phase, s.ambiguous, s.ambiguous_in_phase FROM standing s
-      WHERE s.run_id = trace_row.run_id AND s.prompt_id = trace_row.prompt_id AND s.side = trace_row.side
-        AND s.pos_id = trace_row.pos_id AND s.layer = trace_row.layer AND s.tensor_id = trace_row.tensor_id AND s.nth = trace_row.nth)
-    WHERE run_id = OLD.run_id AND prompt_id = OLD.prompt_id AND side = OLD.side AND pos_id = OLD.pos_id
-      AND layer = OLD.layer AND tensor_id = OLD.tensor_id;
-END;
--- Somebody deletes one, and another of its place may stand now.
 CREATE TRIGGER trace_row_deleted AFTER DELETE ON trace_row BEGIN
-  UPDATE trace_row SET (stands, stands_in_phase, ambiguous, ambiguous_in_phase) = (
-      SELECT s.stands, s.stands_in_phase, s.ambiguous, s.ambiguous_in_phase FROM standing s
-      WHERE s.run_id = trace_row.run_id AND s.prompt_id = trace_row.prompt_id AND s.side = trace_row.side
-        AND s.pos_id = trace_row.pos_id AND s.layer = trace_row.layer AND s.tensor_id = trace_row.tensor_id AND s.nth = trace_row.nth)
-    WHERE run_id = OLD.run_id AND prompt_id = OLD.prompt_id AND side = OLD.side AND pos_id = OLD.pos_id
-      AND layer = OLD.layer AND tensor_id = OLD.tensor_id;
+  INSERT INTO standing(run_id, prompt_id, side, pos_id, layer, tensor_id)
+    VALUES (OLD.run_id, OLD.prompt_id, OLD.side, OLD.pos_id, OLD.layer, OLD.tensor_id);
   DELETE FROM verdict WHERE run_id = OLD.run_id;
 END;
 -- Changes of a run, and of runs whose baseline it is, are deleted with its verdict.

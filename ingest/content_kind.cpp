@@ -4,8 +4,6 @@
 
 #include "common/utf8.h"
 #include "ingest/content/archive.h"
-#include "ingest/foreign/tensor_files.h"
-#include "ingest/foreign/text_files.h"
 #include "ingest/log.h"
 #include "ingest/record/parser.h"
 #include "ingest/text.h"
@@ -23,36 +21,6 @@ bool holds_records(std::string_view head) {
     any = true;
   }
   return any;
-}
-
-ContentKind kind_of(TensorFile file) {
-  switch (file) {
-    case TensorFile::kZip:
-      return ContentKind::kZip;
-    case TensorFile::kNpy:
-      return ContentKind::kNpy;
-    case TensorFile::kSafetensors:
-      return ContentKind::kSafetensors;
-    case TensorFile::kPickle:
-      return ContentKind::kPickle;
-  }
-  return ContentKind::kUnknown;
-}
-
-/// What another tool wrote; kUnknown when none did.
-ContentKind foreign_kind(const std::string& extension, std::string_view head) {
-  if (head.starts_with(std::string_view("SQLite format 3\0", 16))) return ContentKind::kDatabase;
-  if (const auto tensors = tensor_file(extension, head)) return kind_of(*tensors);
-  const bool is_text = head.find('\0') == head.npos;
-  if (is_text && (extension.empty() || extension == ".json")) {
-    if (is_debug_mode(head)) return ContentKind::kDebugMode;
-    if (is_msprobe(head)) return ContentKind::kMsprobe;
-    if (is_msprobe_construct(head)) return ContentKind::kMsprobeConstruct;
-  }
-  if (extension == ".txt" || extension == ".log" || extension.empty()) {
-    if (is_llama_text(head)) return ContentKind::kLlamaText;
-  }
-  return ContentKind::kUnknown;
 }
 
 /// By its mark, or by a zero beside every character, as far as it shows.
@@ -90,7 +58,7 @@ std::string packing_of(std::string_view head) {
   for (const Packing& packing : kPackings) {
     if (head.starts_with(packing.magic)) return std::string(packing.name);
   }
-  return begins_as_tar(head) ? "a tar archive" : "";
+  return "";
 }
 
 /// True if it is what runs, or a change of it, and says nothing of a run.
@@ -121,11 +89,11 @@ std::string why_unread(std::string_view head) {
 }
 
 ContentKind classify(const std::string& path, std::string_view head) {
-  std::string extension = lower_extension(path);
-  const ContentKind foreign = foreign_kind(extension, head);
-  if (foreign != ContentKind::kUnknown) return foreign;
+  const std::string extension = lower_extension(path);
+  if (extension == ".tar" || extension == ".tgz") return ContentKind::kArchive;
+  if (begins_as_tar(head)) return ContentKind::kArchive;
+  if (head.starts_with(std::string_view("SQLite format 3\0", 16))) return ContentKind::kDatabase;
   if (!why_unread(head).empty()) return ContentKind::kUnknown;  // whatever it is called
-  if (const auto tensors = tensor_file_named(extension)) return kind_of(*tensors);
   if (extension == ".jsonl" || extension == ".ndjson") return ContentKind::kRecords;
   if (extension == ".json") return ContentKind::kJson;
   if (extension == ".tsv" || extension == ".csv") return ContentKind::kTable;

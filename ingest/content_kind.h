@@ -11,29 +11,17 @@ enum class ContentKind {
   kTable,
   kDocument,  ///< a report, and any other text
   kLog,
-  // of other tools
-  kMsprobe,
-  kMsprobeConstruct,
-  kDebugMode,
-  kLlamaText,
-  kSafetensors,
-  kNpy,
-  kZip,
-  kPickle,    ///< of tensors, perhaps: not read
+  kForeign,   ///< of another tool: foreign_kind
   kDatabase,  ///< of SQLite: nothing to ingest
+  kArchive,   ///< of files: a tar
   kUnknown
 };
-
-/// True if ingest/foreign/ reads it.
-constexpr bool is_foreign(ContentKind kind) {
-  return kind >= ContentKind::kMsprobe && kind <= ContentKind::kPickle;
-}
 
 /// The shapes that are read, one a line, as what to do about a file of none.
 std::string shapes_that_are_read();
 
-/// What other tools write by its first bytes; else by the extension of its path where that says it,
-/// else by its first lines.
+/// What a file that is of no other tool is, by its first bytes where they say it, else by the
+/// extension of its path, else by its first lines.
 ContentKind classify(const std::string& path, std::string_view head);
 
 /// Why a content that may well hold something is not read whatever it is called: it is packed in a

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "ingest/json_document.h"
+#include "common/json_document.h"
 #include "ingest/text.h"
 
 namespace greta {

@@ -20,16 +20,18 @@
 #include "ingest/content/archive.h"
 #include "ingest/content/reader.h"
 #include "ingest/content_importer.h"
-#include "ingest/foreign/tensor_files.h"
 #include "ingest/opened_content.h"
 #include "ingest/session.h"
 #include "ingest/text.h"
 
 namespace greta {
+namespace {
+
+namespace fs = std::filesystem;
 
 /// A file that an ingest was given, or found below a directory.
 struct Input {
-  std::filesystem::path path;
+  fs::path path;
   int64_t bytes = 0;
   std::string not_read = {};  ///< why it is not even opened
   bool is_error = false;
@@ -40,21 +42,6 @@ enum class Links {
   kWithin,  ///< to files of the same directory tree; what else they lead to nobody named
   kAll,     ///< out of it too, into directories as well, each of which is read once
 };
-
-/// The files of `paths`, those below a directory in order of path. What is passed over is listed
-/// too, with the reason: links that are not followed, and whatever is no regular file or belongs to
-/// the kernel (/proc, /sys, /dev but /dev/shm, and where else such are mounted). A path given may
-/// be a link. Throws std::system_error when a path does not exist.
-std::vector<Input> list_inputs(const std::vector<std::filesystem::path>& paths,
-                               Links links = Links::kWithin);
-
-/// Passes over a database that is written to, and the files that SQLite keeps beside it, whatever
-/// their names here: who closes one of them drops all locks that its process has on it.
-void pass_over_database(std::vector<Input>& inputs, const std::filesystem::path& database);
-
-namespace {
-
-namespace fs = std::filesystem;
 
 bool is_below(const fs::path& path, const fs::path& root) {
   return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
@@ -90,7 +77,6 @@ std::string obstacle(const fs::path& path, const fs::file_status& status) {
   }
 }
 
-/// Inputs below one directory that was named.
 /// True if what is not read behind it would be missed in a verdict.
 bool is_called_a_trace(const fs::path& path) {
   const std::string extension = lower_extension(path.string());
@@ -98,6 +84,7 @@ bool is_called_a_trace(const fs::path& path) {
          extension == ".tar";
 }
 
+/// Inputs below one directory that was named.
 class Tree {
  public:
   Tree(const fs::path& root, Links links) : root_(fs::canonical(root)), links_(links) {
@@ -170,8 +157,10 @@ class Tree {
   std::vector<Input> found_;
 };
 
-}  // namespace
-
+/// The files of `paths`, those below a directory in order of path. What is passed over is listed
+/// too, with the reason: links that are not followed, and whatever is no regular file or belongs to
+/// the kernel (/proc, /sys, /dev but /dev/shm, and where else such are mounted). A path given may
+/// be a link. Throws std::system_error when a path does not exist.
 std::vector<Input> list_inputs(const std::vector<fs::path>& paths, Links links) {
   std::vector<Input> inputs;
   for (const fs::path& given : paths) {
@@ -197,6 +186,8 @@ std::vector<Input> list_inputs(const std::vector<fs::path>& paths, Links links) 
   return inputs;
 }
 
+/// Passes over a database that is written to, and the files that SQLite keeps beside it, whatever
+/// their names here: who closes one of them drops all locks that its process has on it.
 void pass_over_database(std::vector<Input>& inputs, const fs::path& database) {
   std::set<std::pair<dev_t, ino_t>> own;
   struct stat status {};
@@ -212,17 +203,6 @@ void pass_over_database(std::vector<Input>& inputs, const fs::path& database) {
   }
 }
 
-namespace {
-
-namespace fs = std::filesystem;
-
-/// A file whose turn is still to come.
-struct OpenedFile {
-  bool is_archive = false;  ///< then it is not opened
-  std::unique_ptr<ContentReader> reader = {};
-  OpenedContent content = {};
-};
-
 class Importer {
  public:
   Importer(SQLite::Database& db, const IngestOptions& options) : session_(db, options) {}
@@ -232,9 +212,10 @@ class Importer {
 
  private:
   void ingest_inputs(const std::vector<Input>& inputs);
-  std::future<OpenedFile> open_ahead(const Input& input);
-  void ingest_file(const Input& input, std::future<OpenedFile> opened);
-  void ingest_archive(const fs::path& path);
+  std::future<OpenedContent> open_ahead(const Input& input);
+  void ingest_file(const Input& input, std::future<OpenedContent> opened);
+  void ingest_archive(const OpenedContent& archive);
+  void note(const std::string& file, bool is_error, const std::string& reason);
 
   IngestSession session_;
   ContentImporter contents_{session_};
@@ -264,31 +245,19 @@ IngestSummary Importer::run(const std::vector<fs::path>& paths,
     make_durable(session_.db);
     return session_.summary;
   }
-  session_.db.exec("BEGIN IMMEDIATE");
-  try {
-    ingest_inputs(inputs);
-    session_.db.exec("ROLLBACK");
-  } catch (...) {
-    session_.db.tryExec("ROLLBACK");
-    throw;
-  }
+  session_.in_dry_run([&] { ingest_inputs(inputs); });
   return session_.summary;
 }
 
 /// The next file is read, and parsed when it seems to be new, while one is written.
-std::future<OpenedFile> Importer::open_ahead(const Input& input) {
+std::future<OpenedContent> Importer::open_ahead(const Input& input) {
   if (!input.not_read.empty()) return {};
-  const bool seems_known = session_.sources.any_stored_at(input.path.string(), input.bytes);
+  const std::string path = input.path.string();
+  const bool seems_known = session_.sources.any_stored_at(path, input.bytes);
   const bool on_other_thread = session_.options.jobs > 1 && input.bytes >= kWorthAThreadBytes;
-  auto open = [path = input.path, seems_known]() -> OpenedFile {
-    const bool is_named_tensors = tensor_file_named(lower_extension(path.string())).has_value();
-    if (!is_named_tensors && is_archive(path)) return {.is_archive = true};
-    OpenedFile file{.reader = open_content(path)};
-    const bool is_large =
-        file.reader->stored_bytes().value_or(0) > static_cast<int64_t>(kWholeBytes);
-    file.content = open_start(*file.reader, path.string(), is_large,
-                              seems_known ? ParseAhead::kNo : ParseAhead::kYes);
-    return file;
+  auto open = [path, run = session_.options.run, seems_known] {
+    return open_start(open_content(path), path, path, run,
+                      seems_known ? ParseAhead::kNo : ParseAhead::kYes);
   };
   return with_thread_error([&] {
     return std::async(on_other_thread ? std::launch::async : std::launch::deferred,
@@ -297,12 +266,12 @@ std::future<OpenedFile> Importer::open_ahead(const Input& input) {
 }
 
 void Importer::ingest_inputs(const std::vector<Input>& inputs) {
-  std::future<OpenedFile> next;
+  std::future<OpenedContent> next;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Input& input = inputs[i];
     session_.show_progress(input.path.string());
     int64_t bytes_before = session_.progress.bytes_done;
-    std::future<OpenedFile> opened = next.valid() ? std::move(next) : open_ahead(input);
+    std::future<OpenedContent> opened = next.valid() ? std::move(next) : open_ahead(input);
     if (i + 1 < inputs.size()) next = open_ahead(inputs[i + 1]);
     ingest_file(input, std::move(opened));
     ++session_.progress.files_done;
@@ -311,62 +280,46 @@ void Importer::ingest_inputs(const std::vector<Input>& inputs) {
   session_.settle();
 }
 
-void Importer::ingest_file(const Input& input, std::future<OpenedFile> opened) {
-  if (!input.not_read.empty()) {
-    ++session_.summary.files;
-    return session_.in_turn([&] {
-      session_.add_finding(input.path.string(), 0, input.is_error, input.not_read, "", {});
-    });
-  }
+void Importer::ingest_file(const Input& input, std::future<OpenedContent> opened) {
+  if (!input.not_read.empty()) return note(input.path.string(), input.is_error, input.not_read);
   if (input.bytes >= kWorthAThreadBytes) session_.small.commit();
   try {
-    OpenedFile file = opened.get();
-    if (file.is_archive) return ingest_archive(input.path);
-    Content content{input.path.string(), input.path.string(), "",
-                    file.reader->stored_bytes().value_or(input.bytes)};
-    contents_.take(content, *file.reader, file.content);
+    OpenedContent content = opened.get();
+    content.kind == ContentKind::kArchive ? ingest_archive(content) : void(contents_.take(content));
   } catch (const std::system_error& error) {
-    ++session_.summary.files;
-    session_.in_turn(
-        [&] { session_.add_finding(input.path.string(), 0, true, error.what(), "", {}); });
+    note(input.path.string(), true, error.what());
   }
 }
 
-void Importer::ingest_archive(const fs::path& path) {
-  std::string archive = path.string();
+/// Counts a file of which nothing is read, and says why.
+void Importer::note(const std::string& file, bool is_error, const std::string& reason) {
+  ++session_.summary.files;
+  session_.in_turn([&] { session_.add_finding(file, 0, is_error, reason, "", {}); });
+}
+
+void Importer::ingest_archive(const OpenedContent& archive) {
+  const fs::path folder = fs::path(archive.file).parent_path();
   std::string broken_member;
-  std::string change;
+  OpenedReader bytes(archive);
   std::string broken = for_each_member(
-      path,
-      [&](const ArchiveMember& member, ContentReader& reader) {
-        Content content{archive + "!" + member.path, (path.parent_path() / member.path).string(),
-                        "", -1};
-        if (is_archive_name(member.path)) {
-          ++session_.summary.files;
-          session_.in_turn([&] {
-            session_.add_finding(content.file, 0, true,
-                                 "an archive inside an archive is not opened", "", {});
-          });
-          return;
-        }
+      bytes,
+      [&](const ArchiveMember& member, std::unique_ptr<ContentReader> reader) {
         if (member.size_bytes >= kWorthAThreadBytes) session_.small.commit();
-        OpenedContent opened =
-            open_start(reader, content.identity_path, /*is_large=*/false, ParseAhead::kNo);
-        if (!contents_.take(content, reader, opened)) broken_member = member.path;
+        OpenedContent content =
+            open_start(std::move(reader), archive.file + "!" + member.path,
+                       (folder / member.path).string(), session_.options.run, ParseAhead::kNo);
+        if (!contents_.take(content)) broken_member = member.path;
       },
       [&](const std::string& member, const std::string& reason) {
-        ++session_.summary.files;
-        session_.in_turn([&] {
-          session_.add_finding(archive + "!" + member, 0, true, "refused: " + reason, "", {});
-        });
-      },
-      &change);
-  if (!change.empty()) {
-    session_.in_turn([&] { session_.add_finding(archive, 0, false, change, "", {}); });
-  }
+        note(archive.file + "!" + member, true, "refused: " + reason);
+      });
+  const auto say = [&](bool is_error, const std::string& reason) {
+    session_.in_turn([&] { session_.add_finding(archive.file, 0, is_error, reason, "", {}); });
+  };
+  if (!archive.reader->change().empty()) say(false, archive.reader->change());
   if (broken.empty()) return;
   if (!broken_member.empty()) broken += " in member " + broken_member + ", which is not ingested";
-  session_.in_turn([&] { session_.add_finding(archive, 0, true, broken, "", {}); });
+  say(true, broken);
 }
 
 /// Ends an ingest that cannot be finished: no run that it has written to passes any more.

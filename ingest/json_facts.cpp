@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "ingest/json_document.h"
+#include "common/json_document.h"
 #include "ingest/known_claim.h"
 #include "ingest/run_identity.h"
 #include "ingest/text.h"

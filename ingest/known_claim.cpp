@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "ingest/json_document.h"
+#include "common/json_document.h"
 #include "ingest/text.h"
 
 namespace greta {

@@ -7,6 +7,8 @@
 
 #include "ingest/content/reader.h"
 #include "ingest/content_kind.h"
+#include "ingest/foreign/bytes.h"
+#include "ingest/foreign/files.h"
 #include "ingest/record/parser.h"
 #include "ingest/record/stream.h"
 #include "ingest/run_identity.h"
@@ -26,32 +28,48 @@ struct ParsedRecords {
   bool phase_conflict = false;  ///< RecordParser::phase_conflict
 };
 
-/// A content, taken in as far as the database is not needed: on another thread, before its turn.
+/// A file or an archive member, taken in as far as the database is not needed: on another thread,
+/// before its turn.
 struct OpenedContent {
+  std::string file;           ///< as findings name it: path, or archive!member
+  std::string identity_path;  ///< what its run is told from
+  std::unique_ptr<ContentReader> reader;
   std::string bytes;  ///< all of it when is_whole, else what it starts with
   bool is_whole = false;
   ContentKind kind = ContentKind::kUnknown;
-  RunIdentity identity;                  ///< as its path states it
+  ForeignKind foreign = ForeignKind::kNone;  ///< when kind is kForeign
+  RunIdentity identity;                      ///< as its path states it, until its bytes tell more
+  /// Its path, the user or a title names the run: it has other contents, too.
+  bool is_of_named_run = true;
   std::string sha256;                    ///< of the bytes, when is_whole
+  std::string raw_sha256;                ///< of the stored bytes; "" not computed or a member
+  std::unique_ptr<FileBytes> pieces;     ///< of a file that is read piece by piece
   std::optional<ParsedRecords> records;  ///< when they were asked for
+
+  /// Stored bytes of a loose file; -1 of a member.
+  int64_t raw_bytes() const { return reader->stored_bytes().value_or(-1); }
+  bool is_empty() const { return is_whole && bytes.empty(); }
+  /// Damage, or that it is empty; "" when nothing is wrong. Complete once all of it was read.
+  std::string trouble() const;
 };
 
 enum class ParseAhead { kNo, kYes };
 
-/// Reads the start of `reader`, which then stands behind it: kHeadBytes when `is_large`, else all
-/// up to kWholeBytes. With kYes the lines of a whole content of records, but a large one, are
-/// parsed. `identity_path` as identify_run takes it.
-OpenedContent open_start(ContentReader& reader, const std::string& identity_path, bool is_large,
-                         ParseAhead parse);
+/// Reads the start of a content: kHeadBytes of an archive and of a file that is larger than
+/// kWholeBytes, else all up to there; `reader` then stands behind it. With kYes the lines of a
+/// whole content of records, but a large one, are parsed. `identity_path` as identify_run takes it;
+/// `run` names the run that all contents belong to, "" where their paths do.
+OpenedContent open_start(std::unique_ptr<ContentReader> reader, std::string file,
+                         std::string identity_path, const std::string& run, ParseAhead parse);
 
 /// What the path of a record file says to its parser.
-RecordSource record_source(const RunIdentity& identity, const std::string& identity_path);
+RecordSource record_source(const OpenedContent& content);
 
-/// Reads `content.bytes` and then, unless they are whole, the rest of `reader`; damage is that of
-/// `reader`. Borrows both.
+/// Reads `content.bytes` and then, unless they are whole, the rest of its reader, whose damage it
+/// has. Borrows the content.
 class OpenedReader : public ContentReader {
  public:
-  OpenedReader(const OpenedContent& content, ContentReader& rest);
+  explicit OpenedReader(const OpenedContent& content);
   size_t read(char* buffer, size_t size_bytes) override;
   std::optional<size_t> bytes_left() const override;
 

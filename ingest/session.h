@@ -102,6 +102,9 @@ struct IngestSession {
   /// The same for what takes no time: in a transaction that it may share with what came before.
   template <class Body>
   void in_turn(Body&& body);
+  /// Runs all of a dry run, and undoes it.
+  template <class Body>
+  void in_dry_run(Body&& body);
 
   SQLite::Database& db;
   const IngestOptions& options;
@@ -128,6 +131,18 @@ void IngestSession::in_transaction(Body&& body) {
   } catch (...) {
     if (options.dry_run) db.tryExec("ROLLBACK TO content; RELEASE content");
     forget();
+    throw;
+  }
+}
+
+template <class Body>
+void IngestSession::in_dry_run(Body&& body) {
+  db.exec("BEGIN IMMEDIATE");
+  try {
+    body();
+    db.exec("ROLLBACK");
+  } catch (...) {
+    db.tryExec("ROLLBACK");
     throw;
   }
 }

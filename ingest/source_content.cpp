@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "ingest/json_document.h"
+#include "common/json_document.h"
 #include "ingest/json_facts.h"
 #include "ingest/known_claim.h"
 #include "ingest/log.h"

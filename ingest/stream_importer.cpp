@@ -74,6 +74,10 @@ class StreamImporter {
   }
 
   IngestSummary run(int descriptor);
+  IngestSummary run_dry(int descriptor) {
+    session_.in_dry_run([&] { run(descriptor); });
+    return session_.summary;
+  }
 
  private:
   struct NotRead {};  // the stream is none that is read
@@ -181,20 +185,13 @@ IngestSummary StreamImporter::run(int descriptor) {
 }  // namespace
 
 IngestSummary ingest_stream(SQLite::Database& db, int descriptor, const IngestOptions& options) {
+  StreamImporter importer(db, options);
   if (!options.dry_run) {
-    const IngestSummary summary = StreamImporter(db, options).run(descriptor);
+    const IngestSummary summary = importer.run(descriptor);
     make_durable(db);
     return summary;
   }
-  db.exec("BEGIN IMMEDIATE");
-  try {
-    const IngestSummary summary = StreamImporter(db, options).run(descriptor);
-    db.exec("ROLLBACK");
-    return summary;
-  } catch (...) {
-    db.tryExec("ROLLBACK");
-    throw;
-  }
+  return importer.run_dry(descriptor);
 }
 
 }  // namespace greta

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stdexcept>
+#include <string>
 
 // Keys or values of a KV cache, row-major without gaps, in the memory of whoever computes.
 
@@ -77,6 +79,31 @@ struct AttentionShape {
   float score_shift =
       0;  ///< added to every score inside the exponential only, without subtract_max
 };
+
+/// The shape, with the stride between K heads within a row. Throws std::invalid_argument for one
+/// that contradicts itself.
+inline AttentionShape consistent_shape(AttentionShape s) {
+  const auto refuse = [](const std::string& why) {
+    throw std::invalid_argument("attention: " + why);
+  };
+  if (s.n_heads < 1 || s.n_kv_heads < 1 || s.n_heads % s.n_kv_heads != 0) {
+    refuse(std::to_string(s.n_heads) + " heads cannot share " + std::to_string(s.n_kv_heads) +
+           " KV heads evenly");
+  }
+  if (s.head_dim < 1) refuse("a head of " + std::to_string(s.head_dim) + " values");
+  if (s.n_tokens < 0 || s.n_tokens > s.cache_rows) {
+    refuse(std::to_string(s.n_tokens) + " tokens in a cache of " + std::to_string(s.cache_rows) +
+           " rows");
+  }
+  if (s.mask_shift < -1 || s.mask_shift > 1) {
+    refuse("a mask shifted by " + std::to_string(s.mask_shift) +
+           " positions, at most 1 either way");
+  }
+  if (s.window < 0) refuse("a window of " + std::to_string(s.window) + " keys");
+  if (s.k_head_stride < 0) refuse("a negative stride between K heads");
+  s.k_head_stride %= s.n_kv_heads * s.head_dim;  // columns are counted round the row
+  return s;
+}
 
 /// Where a call leaves scores and probabilities of the queries that are traced, from the very
 /// arrays that the output is computed from. Tracing changes no bit of the output.

@@ -1,7 +1,12 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <tuple>
+#include <type_traits>
+
+#include "kernels/matrix.h"
 
 // Blocks of the quantised storage types and their packed numbers, as the bytes of a GGUF file.
 // constexpr, so that host and device code share them. Source: ggml's published block layouts.
@@ -91,6 +96,11 @@ struct BlockQ5K {
   uint8_t qs[128];  ///< the low four bits, as in q4_k
 };
 
+/// True of q4_k and q5_k, which differ in the fifth bits alone.
+template <class Block>
+inline constexpr bool kHasScaleMins =
+    std::is_same_v<Block, BlockQ4K> || std::is_same_v<Block, BlockQ5K>;
+
 /// 256 values in 16 sub-blocks of 16: x = (d·scale)·(q − 32), q of 6 bits.
 struct BlockQ6K {
   /// Low four bits, 64 bytes for each half of 128 values. Within a half, byte i: value i low and
@@ -107,6 +117,19 @@ static_assert(sizeof(BlockQ4_0) == 18 && sizeof(BlockQ4_1) == 20 && sizeof(Block
               sizeof(BlockQ5_1) == 24 && sizeof(BlockIQ4NL) == 18 && sizeof(BlockQ8_0) == 34 &&
               sizeof(BlockQ2K) == 84 && sizeof(BlockQ3K) == 110 && sizeof(BlockQ4K) == 144 &&
               sizeof(BlockQ5K) == 176 && sizeof(BlockQ6K) == 210);
+
+/// Blocks in the order of kWeightTypes, from the first quantised type on.
+using Blocks = std::tuple<BlockQ4_0, BlockQ4_1, BlockQ5_0, BlockQ5_1, BlockQ8_0, BlockIQ4NL,
+                          BlockQ2K, BlockQ3K, BlockQ4K, BlockQ5K, BlockQ6K>;
+constexpr size_t place_in_blocks(WeightType type) {
+  size_t place = 0;
+  while (kWeightTypes[place].type != type) ++place;
+  return place - (kWeightTypes.size() - std::tuple_size_v<Blocks>);
+}
+template <WeightType kType>
+using BlockOf = std::tuple_element_t<place_in_blocks(kType), Blocks>;
+static_assert(std::is_same_v<BlockOf<WeightType::kQ4_0>, BlockQ4_0> &&
+              std::is_same_v<BlockOf<WeightType::kIQ4_NL>, BlockIQ4NL>);
 
 /// Scale and min of a sub-block, both below 64.
 struct ScaleMin {

@@ -3,7 +3,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 // A weight matrix as a GGUF file stores it. Knows no backend: host and device share it.
 
@@ -26,6 +30,10 @@ enum class WeightType : uint32_t {
   kIQ4_NL = 20,
   kBF16 = 30,
 };
+
+constexpr bool is_float_type(WeightType type) {
+  return type == WeightType::kF32 || type == WeightType::kF16 || type == WeightType::kBF16;
+}
 
 /// Values come in blocks of block_values, each stored in block_bytes.
 struct WeightTypeInfo {
@@ -62,6 +70,20 @@ constexpr const WeightTypeInfo* find_weight_type(uint32_t number) {
 
 constexpr const WeightTypeInfo& weight_type_info(WeightType type) {
   return *find_weight_type(static_cast<uint32_t>(type));
+}
+
+/// Calls f with std::integral_constant<WeightType, type>. Throws std::invalid_argument for a number
+/// that is no supported type.
+template <class F>
+void with_weight_type(WeightType type, F f) {
+  const auto choose = [&]<size_t... i>(std::index_sequence<i...>) {
+    return ((kWeightTypes[i].type == type &&
+             (f(std::integral_constant<WeightType, kWeightTypes[i].type>{}), true)) ||
+            ...);
+  };
+  if (choose(std::make_index_sequence<kWeightTypes.size()>{})) return;
+  throw std::invalid_argument(std::to_string(static_cast<uint32_t>(type)) +
+                              " is no supported weight type");
 }
 
 /// A row-major matrix [rows, cols] of weights, borrowed. cols is a multiple of the block length.

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <vector>
 
+#include "common/json_document.h"
 #include "common/run_name_rule.h"
 #include "common/utc_time.h"
 #include "common/utf8.h"
@@ -18,7 +17,6 @@ namespace greta::trace {
 namespace {
 
 constexpr size_t kMaxExtraBytes = 64u << 10;
-constexpr int kMaxExtraDepth = 64;
 constexpr size_t kMaxRouteBytes = 64;
 constexpr size_t kMaxTokens = size_t{1} << 20;
 constexpr size_t kMaxAttributeBytes = 8u << 10;  // six times as many where each is escaped
@@ -58,32 +56,14 @@ int64_t in_range(int64_t value, int64_t low, int64_t high, const char* what) {
                                " to " + std::to_string(high)));
 }
 
-/// Refuses what says two things by one name, and what is nested so deeply that reading it takes the
-/// stack of a thread.
-class CheckedExtra {
- public:
-  bool operator()(int depth, nlohmann::json::parse_event_t event, const nlohmann::json& parsed) {
-    using Event = nlohmann::json::parse_event_t;
-    if (depth > kMaxExtraDepth) throw BadArgument("extra is nested more than 64 deep");
-    if (event == Event::object_start) names_.emplace_back();
-    if (event == Event::object_end) names_.pop_back();
-    if (event == Event::key && !names_.back().insert(parsed.get<std::string>()).second) {
-      throw BadArgument("extra says " + parsed.dump() + " twice");
-    }
-    return true;
-  }
-
- private:
-  std::vector<std::set<std::string>> names_;  ///< of the objects that are open
-};
-
 /// One line of JSON.
 std::string extra_of(const char* text) {
   if (text == nullptr || *text == '\0') return "";
   const size_t size = strnlen(text, kMaxExtraBytes + 1);
   if (size > kMaxExtraBytes) throw BadArgument("extra is longer than 64 KiB");
-  CheckedExtra checked;
-  const nlohmann::json extra = nlohmann::json::parse(text, text + size, std::ref(checked), false);
+  nlohmann::json extra;
+  const std::string why = parse_json({text, size}, kMaxExtraBytes, extra);
+  if (!why.empty()) throw BadArgument("extra is not taken: " + why);
   if (!extra.is_object()) throw BadArgument("extra is not a JSON object");
   return extra.empty() ? "" : extra.dump();
 }

@@ -498,7 +498,7 @@ void add_question(CLI::App& command, BisectArguments& q) {
   command.add_flag("--first-parent", q.first_parent, "Follow only the first parent of merges");
   add("--lineage", q.lineage, "NAME",
       "Whose runs answer (default: the only one that both ends have)")
-      ->check(offers_answer("query 'SELECT DISTINCT lineage FROM lineage'"));
+      ->check(offers_rows("SELECT DISTINCT lineage FROM lineage"));
   add_gate_option(command, q.gate);
 }
 

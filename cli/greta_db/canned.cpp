@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "db/sql_files.h"
+#include "db/schema.h"
 
 namespace greta {
 namespace {

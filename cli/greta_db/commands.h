@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/greta_db/options.h"
+#include "common/completion.h"
 
 /// Each add_ function adds one subcommand to `app`, from the file of its name or the one named
 /// here. Parsing sets options.action; run_greta_db runs it afterwards and exits with what it
@@ -36,6 +37,9 @@ void add_forget_command(CLI::App& app, Options& options);
 void add_prune_command(CLI::App& app, Options& options);  ///< in forget.cpp
 void add_check_command(CLI::App& app, Options& options);
 void add_upgrade_command(CLI::App& app, Options& options);  ///< in check.cpp
+
+/// The prose of the manual, by command.
+const std::vector<ManualText>& greta_db_manual();
 
 /// The options of the program itself (--db, --format, --version) and every command.
 void add_commands(CLI::App& app, Options& options);

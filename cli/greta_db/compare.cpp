@@ -359,11 +359,11 @@ void add_compare_command(CLI::App& app, Options& options) {
   CompareArguments& a = add_action(*command, options, compare, Takes::kFleetAndPage);
   command->add_option("a", a.a, "A run, as for --run")
       ->required()
-      ->check(offers_answer(kListRuns))
+      ->check(offers_rows(kListRuns))
       ->option_text("RUN_A");
   command->add_option("b", a.b, "Another run")
       ->required()
-      ->check(offers_answer(kListRuns))
+      ->check(offers_rows(kListRuns))
       ->option_text("RUN_B");
   add_gate_option(*command, a.gate);
   command->add_flag("--rows", a.rows, "Instead, every row that differs, in forward order");

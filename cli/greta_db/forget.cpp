@@ -340,7 +340,7 @@ void add_prune_command(CLI::App& app, Options& options) {
       ->option_text("AGE");
   command->add_flag("--keep-failing", a.keep_failing, "Runs whose verdict is FAIL stay");
   command->add_option("--experiment", a.experiment, "Only runs of this experiment")
-      ->check(offers_answer(kListExperiments))
+      ->check(offers_rows(kListExperiments))
       ->option_text("NAME");
   add_manner(*command, a.manner);
 }

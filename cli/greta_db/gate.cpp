@@ -320,7 +320,7 @@ void add_gate_command(CLI::App& app, Options& options) {
           ->option_text("REV");
   command->add_option("--lineage", a.lineage, "With --commit: only runs of this lineage")
       ->needs(commit)
-      ->check(offers_answer("query 'SELECT DISTINCT lineage FROM lineage'"))
+      ->check(offers_rows("SELECT DISTINCT lineage FROM lineage"))
       ->option_text("NAME");
   command
       ->add_flag(
@@ -331,7 +331,7 @@ void add_gate_command(CLI::App& app, Options& options) {
   command
       ->add_option("--baseline", a.baseline,
                    "Hold it against this run (default: the baseline of its lineage)")
-      ->check(offers_answer(kListRuns))
+      ->check(offers_rows(kListRuns))
       ->option_text("NAME");
   command->add_flag("--require-baseline", a.require_baseline,
                     "Without a baseline there is no PASS: exit status 3");

@@ -228,10 +228,10 @@ int regressions(Options& options, const HistoryArguments& arguments) {
 
 void add_filters(CLI::App& command, HistoryArguments& arguments) {
   command.add_option("--experiment", arguments.experiment, "Only this experiment")
-      ->check(offers_answer(kListExperiments))
+      ->check(offers_rows(kListExperiments))
       ->option_text("NAME");
   command.add_option("--mode", arguments.mode, "Only this mode")
-      ->check(offers_answer(kListModes))
+      ->check(offers_rows(kListModes))
       ->option_text("MODE");
   command.add_option("--since", arguments.since, "Only runs of this date (YYYY-MM-DD) or later")
       ->check(wrong_date)

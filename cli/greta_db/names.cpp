@@ -85,7 +85,7 @@ void add_names_command(CLI::App& app, Options& options) {
       ->option_text("PATTERN");
   add->add_option("tensor", added.tensor, "Trace point")
       ->required()
-      ->check(offers_answer("query 'SELECT name FROM tensor_name'"))
+      ->check(offers_rows("SELECT name FROM tensor_name"))
       ->option_text("TENSOR");
   CLI::App* remove = command->add_subcommand("remove", "Take a rule away, shipped ones too");
   remove

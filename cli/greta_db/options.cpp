@@ -50,7 +50,7 @@ CLI::Option* described_as_run(CLI::App& command, CLI::Option* run, Repeats& repe
       ->check([](const std::string& name) {
         return name.empty() ? "give a run, an experiment or part of a run" : "";
       })
-      ->check(offers_answer(kListRuns));
+      ->check(offers_rows(kListRuns));
 }
 
 }  // namespace

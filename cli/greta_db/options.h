@@ -46,11 +46,10 @@ std::remove_const_t<Arguments>& add_action(CLI::App& command, Options& options,
   return *arguments;
 }
 
-/// For offers_answer(): command lines of greta-db that list names.
-inline constexpr const char* kListRuns = "query 'SELECT name FROM run'";
-inline constexpr const char* kListExperiments = "query 'SELECT DISTINCT experiment FROM run'";
-inline constexpr const char* kListModes =
-    "query 'SELECT DISTINCT mode FROM run WHERE mode IS NOT NULL'";
+/// For offers_rows(): SQL that lists names.
+inline constexpr const char* kListRuns = "SELECT name FROM run";
+inline constexpr const char* kListExperiments = "SELECT DISTINCT experiment FROM run";
+inline constexpr const char* kListModes = "SELECT DISTINCT mode FROM run WHERE mode IS NOT NULL";
 
 /// Adds --db, --format, --csv-safe, --wait and --version to the program.
 void add_common_options(CLI::App& app, Options& options);

@@ -125,11 +125,11 @@ RowsArguments& add_row_options(CLI::App& command, Options& options,
   RowsArguments& a = add_action(command, options, list);
   add_run_option(command, a.run, a.repeats);
   command.add_option("--prompt", a.prompt, "Only this prompt")
-      ->check(offers_answer("query 'SELECT DISTINCT name FROM prompt'"))
+      ->check(offers_rows("SELECT DISTINCT name FROM prompt"))
       ->option_text("NAME");
   add_number_option(command, "--layer", a.layer, "Only this layer", -1, kMaxLayer);
   command.add_option("--tensor", a.tensor, "Only this tensor, as written or by its canonical name")
-      ->check(offers_answer("query 'SELECT name FROM tensor_name'"))
+      ->check(offers_rows("SELECT name FROM tensor_name"))
       ->option_text("NAME");
   add_number_option(command, "--limit", a.limit, "At most this many rows");
   return a;
@@ -149,7 +149,7 @@ void add_pairs_command(CLI::App& app, Options& options) {
       ->check(CLI::IsMember({"ROUNDING", "DIVERGENT", "UNKNOWN"}))
       ->option_text("CLASS");
   command->add_option("--cause", a.cause, "Only this cause: ATTN_OUT_DRIFT, ...")
-      ->check(offers_answer("query 'SELECT name FROM cause'"))
+      ->check(offers_rows("SELECT name FROM cause"))
       ->option_text("CAUSE");
 }
 
@@ -157,7 +157,7 @@ void add_trace_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand("trace", "Traced rows as they were written");
   RowsArguments& a = add_row_options(*command, options, trace);
   command->add_option("--phase", a.phase, "Only this phase: prefill_last, decode0, ...")
-      ->check(offers_answer("query 'SELECT name FROM phase'"))
+      ->check(offers_rows("SELECT name FROM phase"))
       ->option_text("PHASE");
   add_number_option(*command, "--step", a.step, "Only this step: 0 is prefill, then one per token");
   add_number_option(*command, "--pos", a.pos, "Only this position", 0, kMaxPosition);

@@ -108,9 +108,9 @@ void add_runs_command(CLI::App& app, Options& options) {
   };
   add_run_option(*command, a.run, a.repeats);
   text("--experiment", a.experiment, "Only this experiment", "NAME")
-      ->check(offers_answer(kListExperiments));
+      ->check(offers_rows(kListExperiments));
   text("--mode", a.mode, "Only this mode: as_designed, kv_aligned, ...", "MODE")
-      ->check(offers_answer(kListModes));
+      ->check(offers_rows(kListModes));
   text("--date", a.date, "Only this date, or the year or month it begins with", "DATE")
       ->check(wrong_date);
   text("--commit", a.commit, "Only this commit, or what it begins with", "SHA");

@@ -1,3 +1,5 @@
+#include "db/schema.h"
+
 #include <algorithm>
 #include <cctype>
 #include <optional>
@@ -7,7 +9,6 @@
 #include "common/completion.h"
 #include "common/near_words.h"
 #include "db/database.h"
-#include "db/sql_files.h"
 
 namespace greta {
 namespace {
@@ -166,7 +167,7 @@ void add_schema_command(CLI::App& app, Options& options) {
       app.add_subcommand("schema", "Views and tables of a database, and what their columns mean");
   SchemaArguments& a = add_action(*command, options, schema);
   command->add_option("name", a.name, "Show the columns of this view or table")
-      ->check(offers_answer("schema"))
+      ->check(offers_rows("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')"))
       ->option_text("NAME");
   command->add_flag("--sql", a.sql, "Print the SQL that creates it (all of them without NAME)");
 }

@@ -197,10 +197,10 @@ int reset_tolerance(Options& options, const ToleranceArguments& a) {
 
 void add_place(CLI::App& command, ToleranceArguments& a) {
   command.add_option("--tensor", a.tensor, "Of this trace point (any)")
-      ->check(offers_answer("query 'SELECT name FROM tensor_name'"))
+      ->check(offers_rows("SELECT name FROM tensor_name"))
       ->option_text("NAME");
   command.add_option("--dtype", a.dtype, "Of runs of this dtype (any)")
-      ->check(offers_answer("query 'SELECT DISTINCT dtype FROM tolerance WHERE dtype IS NOT NULL'"))
+      ->check(offers_rows("SELECT DISTINCT dtype FROM tolerance WHERE dtype IS NOT NULL"))
       ->option_text("NAME");
 }
 

@@ -173,7 +173,7 @@ void add_waive_command(CLI::App& app, Options& options) {
       "waive", "Accept a known difference until a day: it does not fail the gate, and is shown");
   WaiveArguments& a = add_action(*command, options, waive);
   command->add_option("--tensor", a.tensor, "Trace point whose differences are accepted")
-      ->check(offers_answer("query 'SELECT name FROM tensor_name'"))
+      ->check(offers_rows("SELECT name FROM tensor_name"))
       ->option_text("NAME");
   add_number_option(*command, "--layer", a.layer, "Only of this layer (all)", -1)->option_text("N");
   command
@@ -185,10 +185,10 @@ void add_waive_command(CLI::App& app, Options& options) {
   command->add_option("--reason", a.reason, "Why, for whoever reads the verdict")
       ->option_text("TEXT");
   command->add_option("--run", a.run, "Only of this run")
-      ->check(offers_answer(kListRuns))
+      ->check(offers_rows(kListRuns))
       ->option_text("NAME");
   command->add_option("--experiment", a.experiment, "Only of runs of this experiment")
-      ->check(offers_answer(kListExperiments))
+      ->check(offers_rows(kListExperiments))
       ->option_text("NAME");
   command
       ->add_option("--lineage", a.lineage,

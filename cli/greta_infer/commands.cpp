@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <memory>
 #include <string>
 
 #include "cli/greta_infer/options.h"
-#include "common/completion.h"
 #include "common/exit_status.h"
 #include "engine/session/build_info.h"
 
@@ -32,7 +30,7 @@ std::string footer() {
   }
   return text +
          "\nExit status: 0 done, 2 error; with --gate 0 PASS, 1 FAIL, 3 no verdict. "
-         "See greta-infer(1).";
+         "All of it: `greta-infer manual | man -l -`";
 }
 
 }  // namespace
@@ -52,24 +50,14 @@ void add_infer_commands(CLI::App& app, Infer& infer) {
   add_infer_run(app, infer);
   add_infer_tokenize(app, infer);
   add_infer_info(app, infer);
-  add_infer_completion(app, infer);
-  app.footer(footer());  // commands made before do not inherit it
-}
-
-void add_infer_completion(CLI::App& app, Infer& infer) {
-  CLI::App* command = app.add_subcommand("completion", "Prints the completion script of a shell");
-  auto shell = std::make_shared<std::string>();
-  command->add_option("shell", *shell, "bash, zsh or fish")
-      ->required()
-      ->check(CLI::IsMember(completed_shells()))
-      ->option_text("SHELL");
-  command->callback([&app, &infer, shell] {
-    infer.action = [&app, shell] {
-      std::fputs(completion_script(app, *shell).c_str(), stdout);
+  add_self_description(app, greta_infer_manual(), [&infer](std::function<std::string()> text) {
+    infer.action = [text] {
+      std::fputs(text().c_str(), stdout);
       finish_output();
       return static_cast<int>(kExitDone);
     };
   });
+  app.footer(footer());  // commands made before do not inherit it
 }
 
 }  // namespace greta

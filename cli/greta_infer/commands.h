@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "cli/greta_infer/environment.h"
+#include "common/completion.h"
 
 // The commands of greta-infer.
 
@@ -26,7 +27,9 @@ void add_infer_replay(CLI::App& app, Infer& infer);
 void add_infer_run(CLI::App& app, Infer& infer);
 void add_infer_tokenize(CLI::App& app, Infer& infer);
 void add_infer_info(CLI::App& app, Infer& infer);
-void add_infer_completion(CLI::App& app, Infer& infer);
+
+/// The prose of the manual, by command.
+const std::vector<ManualText>& greta_infer_manual();
 
 /// The program's own options and every command.
 void add_infer_commands(CLI::App& app, Infer& infer);

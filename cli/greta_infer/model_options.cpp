@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/greta_infer/progress.h"
+#include "cli/greta_infer/options.h"
 #include "common/stop_signal.h"
 #include "common/utf8.h"
 #include "engine/session/session.h"

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -15,10 +16,6 @@
 #include "engine/forward/forward.h"
 #include "engine/record/run_queue.h"
 #include "engine/session/session.h"
-
-// The prompt of a command, as text, file or ids.
-
-// Lists that options take as one text.
 
 // Options that several commands share. What the command line gives is kept as text and resolved
 // when the model is known; resolving throws std::invalid_argument with one line for the user.
@@ -103,5 +100,27 @@ std::string counted(int64_t n, const char* noun);
 
 /// Flushes standard output; throws std::system_error when something was not written.
 void finish_output();
+
+/// One line on standard error that says how far slow work has come; only on a terminal. Wiped when
+/// it is done.
+class Progress {
+ public:
+  explicit Progress(std::string label);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void show(std::string_view detail);  ///< at once
+  /// As percent, from half a second on and ten times a second: may be called as often as one likes.
+  void show(int64_t done, int64_t total);
+  void clear();  ///< for other output; the next show() brings it back
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string label_;
+  bool terminal_;
+  bool visible_ = false;
+  Clock::time_point next_;
+};
 
 }  // namespace greta

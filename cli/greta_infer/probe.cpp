@@ -10,7 +10,6 @@
 
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/probe_arguments.h"
-#include "cli/greta_infer/progress.h"
 #include "cli/warehouse/origin.h"
 #include "cli/warehouse/verdict.h"
 #include "common/exit_status.h"
@@ -110,10 +109,15 @@ void add_identity(const ModelDigests& digests, RunQueue& queue) {
 }
 
 void print_outcome(const ProbeOutcome& outcome, const std::string& database,
-                   const InferVerdict& verdict) {
+                   const std::optional<InferVerdict>& verdict) {
+  if (!verdict) {
+    std::printf("rows     %lld in %.2f s, in no database: no verdict\n",
+                static_cast<long long>(outcome.n_rows), outcome.seconds);
+    return;
+  }
   std::printf("run      %s\n", utf8::printable(outcome.run).c_str());
   std::printf("rows     %lld in %.2f s\n", static_cast<long long>(outcome.n_rows), outcome.seconds);
-  std::printf("verdict  %s\n", verdict.line.c_str());
+  std::printf("verdict  %s\n", verdict->line.c_str());
   std::printf("more     greta-db --db %s firstfail --run %s\n", shell_word(database).c_str(),
               shell_word(outcome.run).c_str());
 }
@@ -168,31 +172,22 @@ int probe(const ProbeCommand& command, const Environment& environment) {
   session->times().end("prompts");
   const ProbeOutcome outcome = run_probe(std::move(job), *session, environment);
   const StageTimes* const times = command.timings ? &session->times() : nullptr;
-  if (database.empty() && command.json) {
-    print_outcome_json(outcome, database, std::nullopt, times, kExitDone);
-    finish_output();
-    return kExitDone;
+  std::optional<InferVerdict> verdict;
+  int status = kExitDone;
+  if (!database.empty()) {
+    verdict = read_verdict(database, outcome.run);
+    session->times().end("verdict");
+    status = exit_of_verdict(verdict->by(command.gate));
   }
-  if (database.empty()) {
-    std::printf("rows     %lld in %.2f s, in no database: no verdict\n",
-                static_cast<long long>(outcome.n_rows), outcome.seconds);
-    if (times != nullptr) print_times(*times);
-    finish_output();
-    return kExitDone;
-  }
-  const InferVerdict verdict = read_verdict(database, outcome.run);
-  session->times().end("verdict");
-  const int status = exit_of_verdict(verdict.by(command.gate));
   if (command.json) {
     print_outcome_json(outcome, database, verdict, times, status);
-    finish_output();
-    return status;
+  } else {
+    print_outcome(outcome, database, verdict);
+    if (verdict && status != exit_of_verdict(verdict->verdict)) {
+      std::printf("exit     %d, by --gate %s\n", status, command.gate.c_str());
+    }
+    if (times != nullptr) print_times(*times);
   }
-  print_outcome(outcome, database, verdict);
-  if (status != exit_of_verdict(verdict.verdict)) {
-    std::printf("exit     %d, by --gate %s\n", status, command.gate.c_str());
-  }
-  if (times != nullptr) print_times(*times);
   finish_output();
   return status;
 }
@@ -333,11 +328,7 @@ void add_infer_probe(CLI::App& app, Infer& infer) {
   add_probe_options(*command, arguments->probe);
   command->add_flag("--list", arguments->list,
                     "List suites, modes, phases, tensors, routes and faults");
-  command
-      ->add_option("--gate", arguments->gate,
-                   "Verdict that the exit status follows: strict or numeric (default: verdict)")
-      ->check(CLI::IsMember({"strict", "numeric"}))
-      ->option_text("GATE");
+  add_gate_option(*command, arguments->gate);
   command
       ->add_option("--delta-out", arguments->probe.record.delta_out,
                    "Also write one JSON line per prompt and phase about the LM head (default: "

@@ -7,7 +7,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "cli/greta_infer/progress.h"
 #include "common/sha256.h"
 #include "common/trouble.h"
 #include "engine/probe/suite.h"
@@ -162,6 +161,14 @@ void add_probe_options(CLI::App& command, ProbeArguments& arguments) {
       ->group("Tracing");
   add_record_options(command, arguments.record);
   add_model_sha256_option(command, arguments.model);
+}
+
+void add_gate_option(CLI::App& command, std::string& gate) {
+  command
+      .add_option("--gate", gate,
+                  "Verdict that the exit status follows: strict or numeric (default: verdict)")
+      ->check(CLI::IsMember({"strict", "numeric"}))
+      ->option_text("GATE");
 }
 
 RunSetup resolve_probe_setup(const ProbeArguments& arguments, const Environment& environment) {

@@ -31,6 +31,9 @@ struct ProbeArguments {
 /// The options of a probe: all that one run of it can be asked, --model among them, not required.
 void add_probe_options(CLI::App& command, ProbeArguments& arguments);
 
+/// --gate.
+void add_gate_option(CLI::App& command, std::string& gate);
+
 /// What the run is, as far as it is known before the model is.
 RunSetup resolve_probe_setup(const ProbeArguments& arguments, const Environment& environment);
 

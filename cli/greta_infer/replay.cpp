@@ -1,7 +1,6 @@
 #include "engine/probe/replay.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -32,6 +31,8 @@
 
 namespace greta {
 
+namespace {
+
 /// A pair of a probe, as the database has it.
 struct RecordedPair {
   int64_t pos = 0;
@@ -53,15 +54,6 @@ struct RecordedProbe {
   size_t which = 0;                   ///< the one of the pair
   RecordedPair pair;
 };
-
-/// The probe `run`, and of the pairs at `place` the first that fails, else the first, of `prompt`
-/// and at `pos` where they are given. Throws UsageError, DatabaseError, SQLite::Exception,
-/// std::invalid_argument when no engine of today can have left such a run, or it has no such pair.
-RecordedProbe read_probe(const std::filesystem::path& database, const std::string& run,
-                         const std::string& prompt, const PairPlace& place,
-                         std::optional<int64_t> pos);
-
-namespace {
 
 /// Values that the engine stated of a run under that name, each once.
 std::vector<std::string> attributes(SQLite::Database& db, const Run& run, const std::string& name) {
@@ -105,15 +97,6 @@ std::vector<RouteChoice> parse_routes(const std::string& text) {
         parse_route_choice(word.substr(0, equals + 1) + word.substr(slash + 1) + "@decode"));
   }
   return choices;
-}
-
-int64_t whole_number(const std::string& text, const std::string& what) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1) {
-    throw std::invalid_argument("the run's " + what + " is '" + text + "'");
-  }
-  return value;
 }
 
 ProbePrompt read_prompt(SQLite::Database& db, const Run& run, int64_t prompt_id) {
@@ -189,6 +172,44 @@ std::pair<int64_t, RecordedPair> read_pair(SQLite::Database& db, const Run& run,
            .prefill_hash = static_cast<uint64_t>(query.integer(2)),
            .decode_hash = static_cast<uint64_t>(query.integer(3)),
            .tolerance = query.cell(4).real}};
+}
+
+/// The probe `run`, and of the pairs at `place` the first that fails, else the first, of `prompt`
+/// and at `pos` where they are given. Throws UsageError, DatabaseError, SQLite::Exception,
+/// std::invalid_argument when no engine of today can have left such a run, or it has no such pair.
+RecordedProbe read_probe(const std::filesystem::path& database, const std::string& run,
+                         const std::string& prompt, const PairPlace& place,
+                         std::optional<int64_t> pos) {
+  SQLite::Database db = open_for_reading(database);
+  const Run found = resolve_run(db, run);
+  const std::string sha256 = attribute_or_none(db, found, "model_sha256");
+  const std::string root = sha256.empty() ? attribute(db, found, "model_root")
+                                          : attribute_or_none(db, found, "model_root");
+  RecordedProbe probe{
+      .run = found.name,
+      .model_file = attribute(db, found, "model_file"),
+      .backend = attribute(db, found, "backend"),
+      .model_root = root,
+      .model_sha256 = sha256,
+      .mode = parse_mode(attribute(db, found, "mode")),
+      .routes = parse_routes(attribute(db, found, "routes")),
+      .faults = {},
+      .batch = parse_number<int64_t>(attribute(db, found, "batch"), "the run's batch"),
+      .kv_cache = KvType::kF32,
+      .together = {},
+      .pair = {}};
+  const std::string kv_cache = attribute_or_none(db, found, "kv_cache");
+  if (!kv_cache.empty()) probe.kv_cache = parse_kv_type(kv_cache);
+  for (const std::string& fault : attributes(db, found, "inject")) {
+    probe.faults.push_back(parse_fault(fault));
+  }
+  const auto [prompt_id, pair] = read_pair(db, found, prompt, place, pos);
+  for (const int64_t id : prompts_together(db, found, prompt_id)) {
+    if (id == prompt_id) probe.which = probe.together.size();
+    probe.together.push_back(read_prompt(db, found, id));
+  }
+  probe.pair = pair;
+  return probe;
 }
 
 struct ReplayArguments {
@@ -339,11 +360,7 @@ PairPlace parse_place(const std::string& text) {
     }
     return place;
   }
-  const std::string layer = text.substr(0, colon);
-  const auto [end, error] = std::from_chars(layer.data(), layer.data() + layer.size(), place.layer);
-  if (error != std::errc() || end != layer.data() + layer.size()) {
-    throw std::invalid_argument("--at: '" + layer + "' is no layer; say it as 3:attn_out");
-  }
+  place.layer = parse_number<int>(text.substr(0, colon), "--at LAYER:TENSOR, as 3:attn_out: layer");
   return place;
 }
 
@@ -400,40 +417,6 @@ int replay_run(const ReplayArguments& arguments, const Environment& environment)
 }
 
 }  // namespace
-
-RecordedProbe read_probe(const std::filesystem::path& database, const std::string& run,
-                         const std::string& prompt, const PairPlace& place,
-                         std::optional<int64_t> pos) {
-  SQLite::Database db = open_for_reading(database);
-  const Run found = resolve_run(db, run);
-  const std::string sha256 = attribute_or_none(db, found, "model_sha256");
-  const std::string root = sha256.empty() ? attribute(db, found, "model_root")
-                                          : attribute_or_none(db, found, "model_root");
-  RecordedProbe probe{.run = found.name,
-                      .model_file = attribute(db, found, "model_file"),
-                      .backend = attribute(db, found, "backend"),
-                      .model_root = root,
-                      .model_sha256 = sha256,
-                      .mode = parse_mode(attribute(db, found, "mode")),
-                      .routes = parse_routes(attribute(db, found, "routes")),
-                      .faults = {},
-                      .batch = whole_number(attribute(db, found, "batch"), "batch"),
-                      .kv_cache = KvType::kF32,
-                      .together = {},
-                      .pair = {}};
-  const std::string kv_cache = attribute_or_none(db, found, "kv_cache");
-  if (!kv_cache.empty()) probe.kv_cache = parse_kv_type(kv_cache);
-  for (const std::string& fault : attributes(db, found, "inject")) {
-    probe.faults.push_back(parse_fault(fault));
-  }
-  const auto [prompt_id, pair] = read_pair(db, found, prompt, place, pos);
-  for (const int64_t id : prompts_together(db, found, prompt_id)) {
-    if (id == prompt_id) probe.which = probe.together.size();
-    probe.together.push_back(read_prompt(db, found, id));
-  }
-  probe.pair = pair;
-  return probe;
-}
 
 void add_infer_replay(CLI::App& app, Infer& infer) {
   CLI::App* command = app.add_subcommand(

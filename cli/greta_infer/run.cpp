@@ -9,7 +9,6 @@
 
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/probe.h"
-#include "cli/greta_infer/progress.h"
 #include "common/exit_status.h"
 #include "common/stop_signal.h"
 #include "common/utf8.h"

@@ -133,11 +133,7 @@ void add_infer_sweep(CLI::App& app, Infer& infer) {
       ->allow_extra_args(false)
       ->option_text("KEY=V1,V2");
   add_probe_options(*command, arguments->probe);
-  command
-      ->add_option("--gate", arguments->gate,
-                   "Verdicts that the exit status follows: strict or numeric (default: verdict)")
-      ->check(CLI::IsMember({"strict", "numeric"}))
-      ->option_text("GATE");
+  add_gate_option(*command, arguments->gate);
   command->add_option("--max-runs", arguments->max_runs, "Refuse more combinations than N (64)")
       ->check(CLI::Range(size_t{1}, size_t{1} << 20))
       ->option_text("N");

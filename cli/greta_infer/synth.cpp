@@ -2,12 +2,13 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <stdexcept>
-#include <tuple>
+#include <vector>
 
 #include "cli/greta_infer/commands.h"
-#include "cli/greta_infer/progress.h"
+#include "cli/greta_infer/options.h"
 #include "common/completion.h"
 #include "common/exit_status.h"
 #include "common/utf8.h"
@@ -21,38 +22,13 @@ struct SynthArguments {
   std::string out;
   uint64_t seed = 1;
   bool force = false;
-  std::optional<int64_t> layers, dim, heads, kv_heads, head_dim, ffn, vocab, context;
-  std::optional<std::string> architecture, rope_scaling;
-  std::optional<int64_t> original_context, window;
-  std::optional<double> rope_theta, rope_factor, rope_attn_factor;
-  bool tied = false, rope_freqs = false, sentencepiece = false;
+  /// Changes of the preset's shape, by the options that are given.
+  std::vector<std::function<void(SynthShape&)>> changes;
 };
 
-SynthShape resolve_shape(const SynthArguments& arguments) {
-  SynthShape shape = synth_preset(arguments.preset);
-  shape.n_layers = arguments.layers.value_or(shape.n_layers);
-  shape.dim = arguments.dim.value_or(shape.dim);
-  shape.n_heads = arguments.heads.value_or(shape.n_heads);
-  shape.n_kv_heads = arguments.kv_heads.value_or(shape.n_kv_heads);
-  shape.head_dim = arguments.head_dim.value_or(shape.head_dim);
-  shape.ffn_dim = arguments.ffn.value_or(shape.ffn_dim);
-  shape.vocab = arguments.vocab.value_or(shape.vocab);
-  shape.context = arguments.context.value_or(shape.context);
-  shape.architecture = arguments.architecture.value_or(shape.architecture);
-  shape.rope_theta = arguments.rope_theta.value_or(shape.rope_theta);
-  shape.rope_scaling = arguments.rope_scaling.value_or(shape.rope_scaling);
-  shape.rope_factor = arguments.rope_factor.value_or(shape.rope_factor);
-  shape.rope_attn_factor = arguments.rope_attn_factor.value_or(shape.rope_attn_factor);
-  shape.original_context = arguments.original_context.value_or(shape.original_context);
-  shape.window = arguments.window.value_or(shape.window);
-  shape.tied |= arguments.tied;
-  shape.rope_freqs |= arguments.rope_freqs;
-  shape.sentencepiece |= arguments.sentencepiece;
-  return shape;
-}
-
 int synth(const SynthArguments& arguments) {
-  const SynthShape shape = resolve_shape(arguments);
+  SynthShape shape = synth_preset(arguments.preset);
+  for (const auto& change : arguments.changes) change(shape);
   const SynthType type = synth_type(arguments.type);
   if (!arguments.force && std::filesystem::exists(arguments.out)) {
     throw std::invalid_argument(arguments.out + " exists; --force replaces it");
@@ -69,46 +45,63 @@ int synth(const SynthArguments& arguments) {
   return kExitDone;
 }
 
+/// An option that sets a member of the shape.
+template <class T>
+CLI::Option* add_shape_option(CLI::App& command, SynthArguments& arguments, const char* name,
+                              T SynthShape::*member, const char* what) {
+  return command
+      .add_option_function<T>(
+          name,
+          [&arguments, member](const T& value) {
+            arguments.changes.emplace_back([member, value](SynthShape& s) { s.*member = value; });
+          },
+          what)
+      ->group("Shape, instead of the preset's");
+}
+
 void add_shape_options(CLI::App& command, SynthArguments& arguments) {
-  const auto size = [&](const char* name, std::optional<int64_t>& value, const char* what) {
-    command.add_option(name, value, what)
-        ->check(CLI::PositiveNumber)
-        ->option_text("N")
-        ->group("Shape, instead of the preset's");
+  const auto add = [&](const char* name, auto member, const char* what) {
+    return add_shape_option(command, arguments, name, member, what);
   };
-  size("--layers", arguments.layers, "Blocks");
-  size("--dim", arguments.dim, "Width of the residual stream");
-  size("--heads", arguments.heads, "Query heads");
-  size("--kv-heads", arguments.kv_heads, "Key and value heads; divides --heads");
-  size("--head-dim", arguments.head_dim, "Values per head; even");
-  size("--ffn", arguments.ffn, "Width of the FFN");
-  size("--vocab", arguments.vocab, "Tokens");
-  size("--context", arguments.context, "Positions");
-  size("--window", arguments.window, "Positions that a token attends to (all)");
-  size("--original-context", arguments.original_context, "Positions before RoPE scaling by yarn");
-  const auto real = [&](const char* name, std::optional<double>& value, const char* what) {
-    command.add_option(name, value, what)
-        ->check(CLI::PositiveNumber)
-        ->option_text("X")
-        ->group("Shape, instead of the preset's");
+  const auto size = [&](const char* name, int64_t SynthShape::*member, const char* what) {
+    add(name, member, what)->check(CLI::PositiveNumber)->option_text("N");
   };
-  real("--rope-theta", arguments.rope_theta, "Base frequency of RoPE");
-  real("--rope-factor", arguments.rope_factor, "How far RoPE scaling stretches (4)");
-  real("--rope-attn-factor", arguments.rope_attn_factor, "Cosines and sines times X (1)");
-  command.add_option("--rope-scaling", arguments.rope_scaling, "linear or yarn")
+  size("--layers", &SynthShape::n_layers, "Blocks");
+  size("--dim", &SynthShape::dim, "Width of the residual stream");
+  size("--heads", &SynthShape::n_heads, "Query heads");
+  size("--kv-heads", &SynthShape::n_kv_heads, "Key and value heads; divides --heads");
+  size("--head-dim", &SynthShape::head_dim, "Values per head; even");
+  size("--ffn", &SynthShape::ffn_dim, "Width of the FFN");
+  size("--vocab", &SynthShape::vocab, "Tokens");
+  size("--context", &SynthShape::context, "Positions");
+  size("--window", &SynthShape::window, "Positions that a token attends to (all)");
+  size("--original-context", &SynthShape::original_context,
+       "Positions before RoPE scaling by yarn");
+  const auto real = [&](const char* name, double SynthShape::*member, const char* what) {
+    add(name, member, what)->check(CLI::PositiveNumber)->option_text("X");
+  };
+  real("--rope-theta", &SynthShape::rope_theta, "Base frequency of RoPE");
+  real("--rope-factor", &SynthShape::rope_factor, "How far RoPE scaling stretches (4)");
+  real("--rope-attn-factor", &SynthShape::rope_attn_factor, "Cosines and sines times X (1)");
+  add("--rope-scaling", &SynthShape::rope_scaling, "linear or yarn")
       ->check(CLI::IsMember({"linear", "yarn"}))
-      ->option_text("NAME")
-      ->group("Shape, instead of the preset's");
-  command.add_option("--architecture", arguments.architecture, "llama (default), qwen2 or qwen3")
+      ->option_text("NAME");
+  add("--architecture", &SynthShape::architecture, "llama (default), qwen2 or qwen3")
       ->check(offers(synth_architecture_names))
-      ->option_text("NAME")
-      ->group("Shape, instead of the preset's");
-  for (const auto& [name, value, what] :
-       {std::tuple{"--tied", &arguments.tied, "The output matrix is the embedding table"},
-        {"--rope-freqs", &arguments.rope_freqs, "With rope_freqs.weight"},
-        {"--spm", &arguments.sentencepiece, "A SentencePiece vocabulary, not byte-level BPE"}}) {
-    command.add_flag(name, *value, what)->group("Shape, instead of the preset's");
-  }
+      ->option_text("NAME");
+  const auto flag = [&](const char* name, bool SynthShape::*member, const char* what) {
+    command
+        .add_flag_callback(
+            name,
+            [&arguments, member] {
+              arguments.changes.emplace_back([member](SynthShape& s) { s.*member = true; });
+            },
+            what)
+        ->group("Shape, instead of the preset's");
+  };
+  flag("--tied", &SynthShape::tied, "The output matrix is the embedding table");
+  flag("--rope-freqs", &SynthShape::rope_freqs, "With rope_freqs.weight");
+  flag("--spm", &SynthShape::sentencepiece, "A SentencePiece vocabulary, not byte-level BPE");
 }
 
 }  // namespace

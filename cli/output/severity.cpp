@@ -18,7 +18,7 @@ Meanings read_meanings() {
                                                    {"open", Severity::kOpen},
                                                    {"bad", Severity::kBad}};
   SQLite::Database memory(":memory:", SQLite::OPEN_READWRITE);
-  SQLite::Statement rows(memory, sql_of_file("db/severity.sql"));
+  SQLite::Statement rows(memory, sql_of_file("db/sql/severity.sql"));
   Meanings meanings;
   while (rows.executeStep()) {
     meanings[rows.getColumn(0).getString()] = {severities.at(rows.getColumn(1).getString()),

@@ -9,7 +9,7 @@ namespace greta {
 /// How a reader should take a word, in ascending order.
 enum class Severity { kContext, kGood, kRounding, kOpen, kBad };
 
-/// A row of db/severity.sql, where this is decided.
+/// A row of db/sql/severity.sql, where this is decided.
 struct Meaning {
   Severity severity = Severity::kOpen;
   int rank = 0;     ///< the worse the greater

@@ -12,7 +12,7 @@
 
 #include "db/clickhouse/quote.h"
 #include "db/clickhouse/row_hash.h"
-#include "db/schema.h"
+#include "db/definitions.h"
 
 namespace greta {
 namespace {
@@ -155,7 +155,9 @@ FleetTable table_of(const char* name, const char* what, const Columns& columns, 
 
 std::vector<FleetTable> make_tables() {
   SQLite::Database db(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-  db.exec(sql_of_file("db/schema.sql"));
+  for (const Definition& ours : definitions()) {
+    if (ours.type == "table") db.exec(ours.sql);
+  }
   std::vector<FleetTable> tables;
   const auto add = [&](const char* name, const char* what, const char* key,
                        const std::string& condition) {

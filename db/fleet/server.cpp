@@ -119,7 +119,7 @@ std::vector<std::string> FleetServer::statements(const std::string& cluster) {
                      ", '{replica}')"
                : std::string("MergeTree");
   };
-  std::vector<std::string> all = split_statements(sql_of_file("db/clickhouse_tables.sql"));
+  std::vector<std::string> all = split_statements(sql_of_file("db/sql/clickhouse_tables.sql"));
   for (std::string& statement : all) {
     statement = filled_in(statement, {{"on_cluster", on_cluster},
                                       {"version", std::to_string(kFleetVersion)},

@@ -11,7 +11,7 @@
 
 namespace greta {
 
-/// Version of the tables in db/clickhouse_tables.sql.
+/// Version of the tables in db/sql/clickhouse_tables.sql.
 inline constexpr int kFleetVersion = 2;
 
 /// A warehouse in ClickHouse: one server, or the shards of a cluster, whose name the tables know.

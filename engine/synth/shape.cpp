@@ -7,45 +7,29 @@
 namespace greta {
 namespace {
 
-SynthShape preset_tiny() { return {.name = "tiny"}; }
-
-SynthShape preset_small() {
-  return {.name = "small",
-          .n_layers = 16,
-          .dim = 768,
-          .n_heads = 12,
-          .n_kv_heads = 4,
-          .head_dim = 64,
-          .ffn_dim = 2048,
-          .vocab = 4096,
-          .context = 4096};
+/// The sizes that follow the number of layers in SynthShape, but for rope_dim.
+SynthShape preset(const char* name, int64_t n_layers, int64_t dim, int64_t n_heads,
+                  int64_t n_kv_heads, int64_t head_dim, int64_t ffn_dim, int64_t vocab,
+                  int64_t context) {
+  return {.name = name,
+          .n_layers = n_layers,
+          .dim = dim,
+          .n_heads = n_heads,
+          .n_kv_heads = n_kv_heads,
+          .head_dim = head_dim,
+          .ffn_dim = ffn_dim,
+          .vocab = vocab,
+          .context = context};
 }
 
-SynthShape preset_1b() {
-  return {.name = "1b",
-          .n_layers = 16,
-          .dim = 2048,
-          .n_heads = 32,
-          .n_kv_heads = 8,
-          .head_dim = 64,
-          .ffn_dim = 8192,
-          .vocab = 32000,
-          .context = 8192};
+const std::vector<SynthShape>& presets() {
+  static const std::vector<SynthShape> all{
+      {.name = "tiny"},
+      preset("small", 16, 768, 12, 4, 64, 2048, 4096, 4096),
+      preset("1b", 16, 2048, 32, 8, 64, 8192, 32000, 8192),
+      preset("llama3-8b", 32, 4096, 32, 8, 128, 14336, 128256, 8192)};
+  return all;
 }
-
-SynthShape preset_llama3_8b() {
-  return {.name = "llama3-8b",
-          .n_layers = 32,
-          .dim = 4096,
-          .n_heads = 32,
-          .n_kv_heads = 8,
-          .head_dim = 128,
-          .ffn_dim = 14336,
-          .vocab = 128256,
-          .context = 8192};
-}
-
-constexpr std::array kPresets{preset_tiny, preset_small, preset_1b, preset_llama3_8b};
 
 // A mix has `base` everywhere but in its output and in some blocks' attn_v and ffn_down.
 struct TypeName {
@@ -71,13 +55,27 @@ constexpr std::array<TypeName, 16> kTypeNames{{{"f32", WeightType::kF32, false, 
                                                {"q4_k_m", WeightType::kQ4_K, true, 15},
                                                {"q5_k_m", WeightType::kQ5_K, true, 17}}};
 
-const TypeName& find_type(std::string_view name) {
-  std::string names;
-  for (const TypeName& type : kTypeNames) {
-    if (type.name == name) return type;
-    names += (names.empty() ? "" : ", ") + std::string(type.name);
+template <class Named>
+std::vector<std::string> names_of(const Named& all) {
+  std::vector<std::string> names;
+  for (const auto& one : all) names.emplace_back(one.name);
+  return names;
+}
+
+/// Throws std::invalid_argument that lists the names.
+template <class Named>
+const auto& find_named(const char* what, const Named& all, std::string_view name) {
+  std::string known;
+  for (const auto& one : all) {
+    if (one.name == name) return one;
+    known.append(known.empty() ? "" : ", ").append(one.name);
   }
-  throw std::invalid_argument("unknown weight type '" + std::string(name) + "'; known: " + names);
+  throw std::invalid_argument("unknown " + std::string(what) + " '" + std::string(name) +
+                              "'; known: " + known);
+}
+
+const TypeName& find_type(std::string_view name) {
+  return find_named("weight type", kTypeNames, name);
 }
 
 // The first and last eighth of the blocks and every third between, as llama.cpp's mixes have it.
@@ -104,33 +102,13 @@ WeightType fallback(WeightType type) {
 
 }  // namespace
 
-std::vector<std::string> synth_preset_names() {
-  std::vector<std::string> names;
-  for (const auto preset : kPresets) names.push_back(preset().name);
-  return names;
-}
+std::vector<std::string> synth_preset_names() { return names_of(presets()); }
 
-std::vector<std::string> synth_architecture_names() {
-  std::vector<std::string> names;
-  for (const Architecture& architecture : architectures()) names.emplace_back(architecture.name);
-  return names;
-}
+std::vector<std::string> synth_architecture_names() { return names_of(architectures()); }
 
-std::vector<std::string> synth_type_names() {
-  std::vector<std::string> names;
-  for (const TypeName& type : kTypeNames) names.emplace_back(type.name);
-  return names;
-}
+std::vector<std::string> synth_type_names() { return names_of(kTypeNames); }
 
-SynthShape synth_preset(std::string_view name) {
-  std::string names;
-  for (const auto preset : kPresets) {
-    SynthShape shape = preset();
-    if (shape.name == name) return shape;
-    names += (names.empty() ? "" : ", ") + shape.name;
-  }
-  throw std::invalid_argument("unknown preset '" + std::string(name) + "'; known: " + names);
-}
+SynthShape synth_preset(std::string_view name) { return find_named("preset", presets(), name); }
 
 SynthType synth_type(std::string_view name) {
   const TypeName& type = find_type(name);

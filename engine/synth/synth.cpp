@@ -196,29 +196,13 @@ void check_shape(const SynthShape& shape) {
   check("window", std::max<int64_t>(shape.window, 1), INT32_MAX);
 }
 
-void add_rope(GgufWriter& writer, const SynthShape& shape, const Architecture& architecture) {
+void add_model(GgufWriter& writer, const SynthShape& shape, const SynthType& type) {
+  const Architecture& architecture = *find_architecture(shape.architecture);
   const auto add_size = [&](std::string_view rest, int64_t value) {
     writer.add_uint32(architecture.key(rest), static_cast<uint32_t>(value));
   };
   const auto add_real = [&](std::string_view rest, double value) {
     writer.add_float32(architecture.key(rest), static_cast<float>(value));
-  };
-  add_size("rope.dimension_count", rope_dim_of(shape));
-  add_real("rope.freq_base", shape.rope_theta);
-  if (!shape.rope_scaling.empty()) {
-    writer.add_string(architecture.key("rope.scaling.type"), shape.rope_scaling);
-    add_real("rope.scaling.factor", shape.rope_factor);
-  }
-  if (shape.original_context > 0) {
-    add_size("rope.scaling.original_context_length", shape.original_context);
-  }
-  if (shape.rope_attn_factor != 1) add_real("rope.scaling.attn_factor", shape.rope_attn_factor);
-}
-
-void add_model(GgufWriter& writer, const SynthShape& shape, const SynthType& type) {
-  const Architecture& architecture = *find_architecture(shape.architecture);
-  const auto add_size = [&](std::string_view rest, int64_t value) {
-    writer.add_uint32(architecture.key(rest), static_cast<uint32_t>(value));
   };
   writer.add_string("general.architecture", architecture.name);
   writer.add_string("general.type", "model");
@@ -235,12 +219,21 @@ void add_model(GgufWriter& writer, const SynthShape& shape, const SynthType& typ
     add_size("attention.key_length", shape.head_dim);
     add_size("attention.value_length", shape.head_dim);
   }
-  writer.add_float32(architecture.key("attention.layer_norm_rms_epsilon"), 1e-5f);
+  add_real("attention.layer_norm_rms_epsilon", 1e-5);
   if (shape.window > 0) add_size("attention.sliding_window", shape.window);
   if (!shape.windowed.empty()) {
     writer.add_bools(architecture.key("attention.sliding_window_pattern"), shape.windowed);
   }
-  add_rope(writer, shape, architecture);
+  add_size("rope.dimension_count", rope_dim_of(shape));
+  add_real("rope.freq_base", shape.rope_theta);
+  if (!shape.rope_scaling.empty()) {
+    writer.add_string(architecture.key("rope.scaling.type"), shape.rope_scaling);
+    add_real("rope.scaling.factor", shape.rope_factor);
+  }
+  if (shape.original_context > 0) {
+    add_size("rope.scaling.original_context_length", shape.original_context);
+  }
+  if (shape.rope_attn_factor != 1) add_real("rope.scaling.attn_factor", shape.rope_attn_factor);
   add_size("vocab_size", shape.vocab);
 }
 

@@ -1,6 +1,5 @@
 #include "engine/tokenizer/bpe.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -39,8 +38,6 @@ constexpr Alphabet make_alphabet() {
 
 constexpr Alphabet kAlphabet = make_alphabet();
 static_assert(kAlphabet.character[0xad] == kCharacters - 1);
-
-constexpr int32_t kNone = -1;
 
 uint64_t pair_key(int32_t left, int32_t right) {
   return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right);
@@ -89,50 +86,22 @@ std::optional<std::string> from_byte_level(std::string_view text) {
   return bytes;
 }
 
-// What merging one word needs; kept between words so that it allocates once.
-struct BpeTokenizer::Workspace {
-  // Part of the word, linked to its neighbours. One that went into its left neighbour has no id.
-  struct Part {
-    int32_t id;
-    int32_t previous, next;
-  };
-  // A merge that was possible when it was offered: still is if both parts are as they were.
-  struct Candidate {
-    Merge merge;
-    int32_t left;
-    int32_t left_id, right_id;
+// Part of a word. One that went into its left neighbour has no id.
+struct BpePart {
+  int32_t id;
+  int32_t previous, next;
+};
+// Still possible if both parts are as they were.
+struct BpeTokenizer::Candidate {
+  Merge merge;
+  int32_t left;
+  int32_t left_id, right_id;
 
-    // The best, then the leftmost, is on top of a heap.
-    bool operator<(const Candidate& other) const {
-      return merge.rank != other.merge.rank ? merge.rank > other.merge.rank : left > other.left;
-    }
-  };
-
-  std::vector<Part> parts;
-  std::vector<Candidate> heap;
-
-  bool still_possible(const Candidate& candidate) const {
-    const Part& left = parts[candidate.left];
-    return left.id == candidate.left_id && left.next != kNone &&
-           parts[left.next].id == candidate.right_id;
-  }
-
-  Candidate pop() {
-    std::pop_heap(heap.begin(), heap.end());
-    const Candidate best = heap.back();
-    heap.pop_back();
-    return best;
-  }
-
-  void apply(const Candidate& candidate) {
-    Part& left = parts[candidate.left];
-    Part& right = parts[left.next];
-    left.id = candidate.merge.id;
-    left.next = right.next;
-    right.id = kNone;
-    if (left.next != kNone) parts[left.next].previous = candidate.left;
+  bool operator<(const Candidate& other) const {
+    return merge.rank != other.merge.rank ? merge.rank > other.merge.rank : left > other.left;
   }
 };
+struct BpeTokenizer::Workspace : MergeQueue<BpePart, Candidate> {};
 
 BpeTokenizer::BpeTokenizer(const Vocabulary& vocabulary,
                            const std::unordered_map<std::string_view, int32_t>& ids)
@@ -142,7 +111,7 @@ BpeTokenizer::BpeTokenizer(const Vocabulary& vocabulary,
   for (int byte = 0; byte < 256; ++byte) {
     const char text = static_cast<char>(byte);
     byte_ids_[byte] = find({&text, 1});
-    if (byte_ids_[byte] == kNone && is_of_utf8(byte)) {
+    if (byte_ids_[byte] == kNoToken && is_of_utf8(byte)) {
       vocabulary.fail("no token is the byte " + std::to_string(byte));
     }
   }
@@ -218,7 +187,7 @@ void BpeTokenizer::encode_text(std::string_view text, bool /*leads*/,
 
 void BpeTokenizer::encode_stray_byte(uint8_t byte, Workspace& work,
                                      std::vector<int32_t>& ids) const {
-  if (byte_ids_[byte] != kNone) {
+  if (byte_ids_[byte] != kNoToken) {
     ids.push_back(byte_ids_[byte]);
   } else {
     encode_word(utf8::kReplacement, work, ids);
@@ -227,38 +196,30 @@ void BpeTokenizer::encode_stray_byte(uint8_t byte, Workspace& work,
 
 void BpeTokenizer::encode_word(std::string_view word, Workspace& work,
                                std::vector<int32_t>& ids) const {
-  if (const int32_t whole = whole_words_ ? find(word) : kNone; whole != kNone) {
+  if (const int32_t whole = whole_words_ ? find(word) : kNoToken; whole != kNoToken) {
     ids.push_back(whole);
     return;
   }
   const auto count = static_cast<int32_t>(word.size());
-  work.parts.clear();
-  work.heap.clear();
+  work.clear();
   for (int32_t i = 0; i < count; ++i) {
     const int32_t id = byte_ids_[static_cast<uint8_t>(word[i])];
-    work.parts.push_back({id, i - 1, i + 1 < count ? i + 1 : kNone});
+    work.parts.push_back({id, i - 1, i + 1 < count ? i + 1 : kNoToken});
   }
-  for (int32_t i = 0; i < count; ++i) offer_merge(work, i);
-  while (!work.heap.empty()) {
-    const Workspace::Candidate best = work.pop();
-    if (!work.still_possible(best)) continue;
-    work.apply(best);
-    offer_merge(work, work.parts[best.left].previous);
-    offer_merge(work, best.left);
-  }
-  for (int32_t i = 0; i != kNone; i = work.parts[i].next) ids.push_back(work.parts[i].id);
-}
-
-// Queues the merge of a part with its right neighbour, if there is one.
-void BpeTokenizer::offer_merge(Workspace& work, int32_t left) const {
-  if (left == kNone) return;
-  const Workspace::Part& part = work.parts[left];
-  if (part.next == kNone) return;
-  const int32_t right_id = work.parts[part.next].id;
-  const auto merge = merges_.find(pair_key(part.id, right_id));
-  if (merge == merges_.end()) return;
-  work.heap.push_back({merge->second, left, part.id, right_id});
-  std::push_heap(work.heap.begin(), work.heap.end());
+  work.run(
+      [&](int32_t left, int32_t right) {
+        const int32_t left_id = work.parts[left].id, right_id = work.parts[right].id;
+        const auto merge = merges_.find(pair_key(left_id, right_id));
+        if (merge != merges_.end()) work.push({merge->second, left, left_id, right_id});
+      },
+      [](const Candidate& best, const BpePart& left, const BpePart& right) {
+        return left.id == best.left_id && right.id == best.right_id;
+      },
+      [](const Candidate& best, BpePart& left, BpePart& right) {
+        left.id = best.merge.id;
+        right.id = kNoToken;
+      });
+  for (int32_t i = 0; i != kNoToken; i = work.parts[i].next) ids.push_back(work.parts[i].id);
 }
 
 }  // namespace greta

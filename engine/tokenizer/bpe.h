@@ -40,6 +40,7 @@ class BpeTokenizer final : public Tokenizer {
     int32_t rank;  // the lowest is the best
     int32_t id;    // of the whole
   };
+  struct Candidate;
   struct Workspace;
 
   static std::vector<Piece> pieces_of(const Vocabulary& vocabulary);
@@ -49,7 +50,6 @@ class BpeTokenizer final : public Tokenizer {
   void encode_text(std::string_view text, bool leads, std::vector<int32_t>& ids) const override;
   void encode_stray_byte(uint8_t byte, Workspace& work, std::vector<int32_t>& ids) const;
   void encode_word(std::string_view word, Workspace& work, std::vector<int32_t>& ids) const;
-  void offer_merge(Workspace& work, int32_t left) const;
 
   PreTokenizer pre_tokenizer_;
   bool whole_words_;  // PreTokenizerKind's

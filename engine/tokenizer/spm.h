@@ -25,7 +25,6 @@ class SpmTokenizer final : public Tokenizer {
   static std::vector<Piece> pieces_of(const Vocabulary& vocabulary);
   void encode_text(std::string_view text, bool leads, std::vector<int32_t>& ids) const override;
   void encode_stretch(std::string_view text, Workspace& work, std::vector<int32_t>& ids) const;
-  void offer_merge(Workspace& work, int32_t left) const;
 
   std::vector<float> scores_;            // by id
   std::array<int32_t, 256> byte_ids_{};  // what spells a byte of an unknown character

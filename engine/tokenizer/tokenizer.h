@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -101,6 +102,53 @@ class Tokenizer {
   int32_t bos_, eos_;
   bool add_bos_, add_eos_;
   std::vector<bool> ends_generation_;  // by id
+};
+
+// ---- Merging, as both kinds of vocabularies do it.
+
+inline constexpr int32_t kNoToken = -1;  ///< and no part
+
+/// Parts of a text, linked to their neighbours by their numbers, and the merges of two neighbours
+/// that were possible when they were offered. Kept between texts, so that it allocates once.
+///
+/// Part: previous, next (kNoToken: none). Candidate: left, the number of the left part, and an
+/// operator< by which the best, then the leftmost, is the greatest.
+template <class Part, class Candidate>
+struct MergeQueue {
+  std::vector<Part> parts;
+  std::vector<Candidate> heap;
+
+  void clear() {
+    parts.clear();
+    heap.clear();
+  }
+  void push(const Candidate& candidate) {
+    heap.push_back(candidate);
+    std::push_heap(heap.begin(), heap.end());
+  }
+  /// Merges until nothing is possible. offer(left, right) pushes what that pair can become.
+  /// still_possible(candidate, left, right), merge(candidate, left, right): left becomes the whole,
+  /// right what no candidate is possible with.
+  template <class Offer, class StillPossible, class Merge>
+  void run(Offer offer, StillPossible still_possible, Merge merge) {
+    const auto offer_from = [&](int32_t left) {
+      if (left != kNoToken && parts[left].next != kNoToken) offer(left, parts[left].next);
+    };
+    for (size_t i = 0; i < parts.size(); ++i) offer_from(static_cast<int32_t>(i));
+    while (!heap.empty()) {
+      std::pop_heap(heap.begin(), heap.end());
+      const Candidate best = heap.back();
+      heap.pop_back();
+      Part& left = parts[best.left];
+      if (left.next == kNoToken || !still_possible(best, left, parts[left.next])) continue;
+      Part& right = parts[left.next];
+      merge(best, left, right);
+      left.next = right.next;
+      if (left.next != kNoToken) parts[left.next].previous = best.left;
+      offer_from(left.previous);
+      offer_from(best.left);
+    }
+  }
 };
 
 }  // namespace greta

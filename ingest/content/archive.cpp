@@ -5,10 +5,8 @@
 #include <memory>
 #include <new>
 #include <string_view>
-#include <system_error>
 
 #include "common/shared_library.h"
-#include "ingest/content/decoding_reader.h"
 
 namespace greta {
 namespace {
@@ -166,40 +164,14 @@ ArchiveHandle open_tar(TarInput& input) {
   return handle;
 }
 
-bool has_tar_header(const std::filesystem::path& path) {
-  const std::unique_ptr<ContentReader> content = open_content(path);
-  std::array<char, kTarTellsBytes> head;
-  size_t size = 0;
-  while (size < head.size()) {
-    const size_t count = content->read(head.data() + size, head.size() - size);
-    if (count == 0) return false;
-    size += count;
-  }
-  return begins_as_tar({head.data(), size});
-}
-
 }  // namespace
 
-bool is_archive_name(std::string_view name) {
-  return name.ends_with(".tgz") || name.ends_with(".tar.gz") || name.ends_with(".tar");
-}
-
-bool is_archive(const std::filesystem::path& path) {
-  if (is_archive_name(path.native())) return true;
-  try {
-    return has_tar_header(path);
-  } catch (const std::system_error&) {
-    return false;
-  }
-}
-
 std::string for_each_member(
-    const std::filesystem::path& archive,
-    const std::function<void(const ArchiveMember& member, ContentReader& content)>& on_member,
-    const std::function<void(const std::string& path, const std::string& reason)>& on_refused,
-    std::string* change) {
-  DecodingReader content(std::make_unique<FileSource>(archive), /*is_named_gzip=*/false);
-  TarInput input{content};
+    ContentReader& archive,
+    const std::function<void(const ArchiveMember& member, std::unique_ptr<ContentReader> content)>&
+        on_member,
+    const std::function<void(const std::string& path, const std::string& reason)>& on_refused) {
+  TarInput input{archive};
   const ArchiveHandle handle = open_tar(input);
   std::string damage;
   for (;;) {
@@ -218,13 +190,11 @@ std::string for_each_member(
       on_refused(member.path, reason);
       continue;
     }
-    DecodingReader reader(std::make_unique<MemberSource>(handle.get(), content),
-                          is_gzip_name(member.path));
-    on_member(member, reader);
+    on_member(member, decoded(std::make_unique<MemberSource>(handle.get(), archive),
+                              is_gzip_name(member.path)));
   }
-  if (change != nullptr) *change = content.change();
-  if (input.is_empty && content.damage().empty()) return "not an archive (0 bytes)";
-  return content.damage().empty() ? damage : content.damage();
+  if (input.is_empty && archive.damage().empty()) return "not an archive (0 bytes)";
+  return archive.damage().empty() ? damage : archive.damage();
 }
 
 }  // namespace greta

@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 /// Any artifact as decoded bytes: plain or gzip, loose or in a tar archive, whole or damaged.
 namespace greta {
@@ -35,10 +34,6 @@ class ContentReader {
   /// "read error (...)", and those of for_each_member.
   const std::string& damage() const { return damage_; }
 
-  /// What is odd and harmless: "2 gzip members", "gzip content under another name",
-  /// "zero padding after the gzip stream". Complete once read() has returned 0.
-  const std::vector<std::string>& notes() const { return notes_; }
-
   /// How the file changed while it was read, "" when it did not: what was read is then a mixture,
   /// or a part. Complete once read() has returned 0. Of a member of an archive never.
   const std::string& change() const { return change_; }
@@ -58,12 +53,35 @@ class ContentReader {
   void add_damage(std::string_view reason);
 
   std::string damage_;
-  std::vector<std::string> notes_;
   std::string change_;
   std::optional<int64_t> stored_bytes_;
   bool is_compressed_ = false;
   bool source_failed_ = false;
 };
+
+/// Bytes as they are stored: of a file or of a member of an archive.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  /// Up to size_bytes bytes; 0 at the end and after a failure, which error() then describes.
+  virtual size_t read(char* buffer, size_t size_bytes) = 0;
+  const std::string& error() const { return error_; }
+  /// How what is read became another while it was read; "" when it did not. Once it has ended.
+  const std::string& change() const { return change_; }
+  /// Bytes that there were at the start, where that is known.
+  virtual std::optional<int64_t> size_bytes() const { return {}; }
+
+ protected:
+  std::string change_;
+  std::string error_;
+};
+
+/// True if a name promises gzip.
+inline bool is_gzip_name(std::string_view name) { return name.ends_with(".gz"); }
+
+/// Plain bytes as they are, gzip by its magic, with any number of members (RFC 1952). Content that
+/// is not what a name in .gz promises is damage.
+std::unique_ptr<ContentReader> decoded(std::unique_ptr<ByteSource> source, bool is_named_gzip);
 
 /// Opens a regular file, never waiting for one that is something else. gzip is recognised by its
 /// magic, with any number of members (RFC 1952). Throws std::system_error with path and reason.

@@ -4,12 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "common/json_document.h"
 #include "common/json_text.h"
 #include "common/utf8.h"
 #include "ingest/foreign/bytes.h"
-#include "ingest/foreign/python_json.h"
+#include "ingest/foreign/files.h"
 #include "ingest/foreign/tensor.h"
-#include "ingest/foreign/text_files.h"
 #include "ingest/text.h"
 
 namespace greta {
@@ -96,11 +96,9 @@ class DebugLogs {
   explicit DebugLogs(const ForeignSource& source) : source_(source) {}
 
   void read() {
-    const std::string text = source_.text();
-    const Json file = parse_python_json(text);
-    if (!file.is_object() || !file.contains("logs") || !file["logs"].is_array()) {
-      throw ForeignError("is no whole JSON object with DebugMode's logs" + reason_of_damage(text));
-    }
+    constexpr const char* kNone = "is no whole JSON object with DebugMode's logs";
+    const Json file = python_object(source_.text(), kNone);
+    if (!file.contains("logs") || !file["logs"].is_array()) throw ForeignError(kNone);
     if (!file.contains("version") || file["version"] != 1) {
       throw ForeignError("is of a version of DebugMode's logs that is not known");
     }
@@ -111,7 +109,7 @@ class DebugLogs {
       } catch (const ForeignError& error) {
         source_.rows.find(0, true,
                           std::string("call ") + std::to_string(line_) + " " + error.what(),
-                          call.dump(-1, ' ', true, Json::error_handler_t::replace));
+                          json_text(call));
       }
     }
   }

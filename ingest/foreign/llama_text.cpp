@@ -6,8 +6,8 @@
 #include "common/json_text.h"
 #include "common/utf8.h"
 #include "ingest/foreign/bytes.h"
+#include "ingest/foreign/files.h"
 #include "ingest/foreign/tensor.h"
-#include "ingest/foreign/text_files.h"
 #include "ingest/text.h"
 
 namespace greta {

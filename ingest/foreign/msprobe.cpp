@@ -5,12 +5,12 @@
 #include <tuple>
 #include <vector>
 
+#include "common/json_document.h"
 #include "common/json_text.h"
 #include "common/utf8.h"
 #include "ingest/foreign/bytes.h"
-#include "ingest/foreign/python_json.h"
+#include "ingest/foreign/files.h"
 #include "ingest/foreign/tensor.h"
-#include "ingest/foreign/text_files.h"
 #include "ingest/text.h"
 
 namespace greta {
@@ -88,21 +88,21 @@ std::optional<PrintedHash> hash_of(const std::string& digits) {
 
 class Msprobe {
  public:
-  Msprobe(const ForeignSource& source, const std::string& construct)
-      : source_(source), construct_(construct.empty() ? Json() : parse_python_json(construct)) {}
+  Msprobe(const ForeignSource& source, const std::string& construct) : source_(source) {
+    try {
+      if (!construct.empty()) construct_ = python_object(construct, "");
+    } catch (const ForeignError& error) {
+      source_.rows.find(0, false,
+                        "construct.json beside it is no whole JSON object" +
+                            std::string(error.what()) +
+                            ": in which layer a function was called is not known");
+    }
+  }
 
   void read() {
-    const std::string text = source_.text();
-    const Json dump = parse_python_json(text);
-    if (!dump.is_object() || !dump.contains("data") || !dump["data"].is_object()) {
-      throw ForeignError("is no whole JSON object with msprobe's data" + reason_of_damage(text));
-    }
-    if (!construct_.is_null() && !construct_.is_object()) {
-      source_.rows.find(
-          0, false,
-          "construct.json beside it is no whole JSON object: in which layer a function"
-          " was called is not known");
-    }
+    constexpr const char* kNone = "is no whole JSON object with msprobe's data";
+    const Json dump = python_object(source_.text(), kNone);
+    if (!dump.contains("data") || !dump["data"].is_object()) throw ForeignError(kNone);
     for (const char* key : {"task", "level", "framework"}) {
       if (dump.contains(key) && dump[key].is_string()) {
         source_.rows.note_attribute(std::string("msprobe.") + key,
@@ -245,7 +245,7 @@ class Msprobe {
     for (const auto& [key, value] : said.items()) {
       const bool has_column = (key == "Max" || key == "Min" || key == "Mean") && value.is_number();
       if (!has_column && key != "type") {
-        extra.raw(key, value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 65536));
+        extra.raw(key, json_text(value).substr(0, 65536));
       }
     }
     return extra.str();

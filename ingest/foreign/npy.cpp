@@ -1,15 +1,17 @@
 #include <algorithm>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "common/utf8.h"
 #include "ingest/foreign/bytes.h"
-#include "ingest/foreign/tensor_files.h"
+#include "ingest/foreign/files.h"
 #include "ingest/foreign/tensor_set.h"
-#include "ingest/text.h"
 
 namespace greta {
 namespace {
+
+using Json = nlohmann::json;
 
 constexpr size_t kMaxNpyHeader = size_t{1} << 20;
 
@@ -21,105 +23,53 @@ constexpr struct {
                  {"u2", Dtype::kU16}, {"i4", Dtype::kI32}, {"u4", Dtype::kU32},
                  {"i8", Dtype::kI64}, {"u8", Dtype::kU64}, {"b1", Dtype::kBool}};
 
-/// Where the value that a text begins with ends, exclusively: at a ',', ':' or '}' that is in no
-/// text or bracket.
-size_t end_of_value(std::string_view text) {
-  std::string closing;  // of what is open, innermost last
-  for (size_t at = 0; at < text.size(); ++at) {
-    const char c = text[at];
-    const char open = closing.empty() ? '\0' : closing.back();
-    if (c == open && !closing.empty()) {
-      closing.pop_back();
-    } else if (open == '\'' || open == '"') {
-      continue;
-    } else if (c == '\'' || c == '"') {
-      closing += c;
-    } else if (c == '(' || c == '[' || c == '{') {
-      closing += c == '(' ? ')' : c == '[' ? ']' : '}';
-    } else if (closing.empty() && (c == ',' || c == '}' || c == ':')) {
-      return at;
+/// A literal of Python, of texts without quotes in them, as JSON.
+std::string literal_as_json(std::string_view python) {
+  std::string json;
+  for (const char c : python) {
+    if (c == ' ' || c == '\n') continue;
+    const bool closes = c == ')' || c == ']' || c == '}';
+    if (closes && json.ends_with(',')) json.pop_back();
+    json += c == '\'' ? '"' : c == '(' ? '[' : c == ')' ? ']' : c;
+  }
+  for (const std::string_view word : {":True", ":False"}) {
+    for (size_t at = json.find(word); at != json.npos; at = json.find(word, at)) {
+      json[at + 1] = static_cast<char>(json[at + 1] | 0x20);
     }
   }
-  throw ForeignError("its header is no whole dict of Python");
+  return json;
 }
 
-/// What a header says, a dict of Python: each of three keys once, and nothing behind it.
-class HeaderDict {
- public:
-  std::string_view descr, fortran_order, shape;
+/// What a header says, a dict of Python: three keys, each once.
+Json header_dict(std::string_view header) {
+  Json said = python_object(literal_as_json(header), "its header is no dict of Python");
+  for (const char* key : {"descr", "fortran_order", "shape"}) {
+    if (!said.contains(key)) throw ForeignError("its header has no '" + std::string(key) + "'");
+  }
+  if (said.size() > 3) throw ForeignError("its header has more keys than those of a .npy");
+  return said;
+}
 
-  explicit HeaderDict(std::string_view header) : rest_(text::trim(header)) {
-    take('{');
-    while (text::trim(rest_) != "}") {
-      const std::string_view key = take_value();
-      take(':');
-      std::string_view& value = value_of(key);
-      if (!value.empty()) throw ForeignError("its header has " + std::string(key) + " twice");
-      value = take_value();
-      if (rest_ != "}") take(',');
-    }
-    if (descr.empty()) throw ForeignError("its header has no 'descr'");
-    if (fortran_order.empty()) throw ForeignError("its header has no 'fortran_order'");
-    if (shape.empty()) throw ForeignError("its header has no 'shape'");
-  }
-
- private:
-  void take(char c) {
-    if (!rest_.starts_with(c)) throw ForeignError("its header is no dict of Python");
-    rest_.remove_prefix(1);
-  }
-  std::string_view take_value() {
-    const size_t end = end_of_value(rest_);
-    const std::string_view value = text::trim(rest_.substr(0, end));
-    rest_.remove_prefix(end);
-    return value;
-  }
-  std::string_view& value_of(std::string_view key) {
-    const auto is = [&](std::string_view name) {
-      return key.size() == name.size() + 2 && key.substr(1, name.size()) == name &&
-             key.front() == key.back() && (key.front() == '\'' || key.front() == '"');
-    };
-    if (is("descr")) return descr;
-    if (is("fortran_order")) return fortran_order;
-    if (is("shape")) return shape;
-    throw ForeignError("its header has " + utf8::printable(key.substr(0, 40)) +
-                       ", which no .npy has");
-  }
-
-  std::string_view rest_;
-};
-
-Dtype dtype_of(std::string_view descr) {
-  if (descr.empty() || (descr[0] != '\'' && descr[0] != '"')) {
-    throw ForeignError("is of records, which greta does not read");
-  }
-  const std::string_view type = descr.substr(1, descr.size() - 2);
+Dtype dtype_of(const Json& descr) {
+  if (!descr.is_string()) throw ForeignError("is of records, which greta does not read");
+  const auto& type = descr.get_ref<const std::string&>();
   for (const auto& one : kNpyTypes) {
     if (type.size() == 3 && type.substr(1) == one.name &&
         (type[0] == '<' || type[0] == '|' || (type[0] == '>' && one.name[1] == '1'))) {
       return one.dtype;
     }
   }
-  throw ForeignError("is of type '" + utf8::printable(type.substr(0, 40)) +
+  throw ForeignError("is of type '" + utf8::printable(std::string_view(type).substr(0, 40)) +
                      "', which greta does not read" +
                      (type.ends_with("O") ? ": its values are a pickle of objects" : ""));
 }
 
-std::vector<uint64_t> shape_in(std::string_view tuple) {
-  const size_t end = tuple.size() - 1;
-  const bool is_tuple = tuple.starts_with('(') && tuple.ends_with(')');
-  if (!is_tuple || (end > 1 && tuple.find(',') == tuple.npos)) {
-    throw ForeignError("its header has no shape");
-  }
+std::vector<uint64_t> shape_in(const Json& sizes) {
   std::vector<uint64_t> shape;
-  for (size_t at = 1; at < end;) {
-    const size_t comma = std::min(tuple.find(',', at), end);
-    const std::string_view digits = text::trim(tuple.substr(at, comma - at));
-    at = comma + 1;
-    if (digits.empty() && at > end) break;
-    const auto size = text::number<uint64_t>(digits);
-    if (!size || shape.size() == 64) throw ForeignError("its header has no shape of numbers");
-    shape.push_back(*size);
+  if (!sizes.is_array() || sizes.size() > 64) throw ForeignError("its header has no shape");
+  for (const Json& size : sizes) {
+    if (!size.is_number_unsigned()) throw ForeignError("its header has no shape of numbers");
+    shape.push_back(size.get<uint64_t>());
   }
   return shape;
 }
@@ -141,15 +91,12 @@ Tensor read_npy_header(Bytes& bytes, std::string name) {
   Tensor tensor;
   tensor.name = std::move(name);
   tensor.offset = kFixed + digits.size() + length;
-  const HeaderDict said(header);
-  tensor.dtype = dtype_of(said.descr);
-  tensor.shape = shape_in(said.shape);
-  if (said.fortran_order != "True" && said.fortran_order != "False") {
-    throw ForeignError("its header says fortran_order " +
-                       utf8::printable(said.fortran_order.substr(0, 40)) +
-                       ", which is neither True nor False");
-  }
-  if (said.fortran_order == "True") {
+  const Json said = header_dict(header);
+  tensor.dtype = dtype_of(said["descr"]);
+  tensor.shape = shape_in(said["shape"]);
+  const Json& order = said["fortran_order"];
+  if (!order.is_boolean()) throw ForeignError("its header says no fortran_order, True or False");
+  if (order.get<bool>()) {
     count_of(tensor.shape);  // refuses what would overflow
     uint64_t stride = 1;
     for (uint64_t size : tensor.shape) {

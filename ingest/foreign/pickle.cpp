@@ -1,11 +1,11 @@
 #include "ingest/foreign/pickle.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <unordered_map>
 
 #include "common/utf8.h"
-#include "ingest/foreign/pickle_calls.h"
 
 namespace greta {
 namespace {
@@ -31,10 +31,7 @@ class Pickle::Machine {
     for (;;) {
       const auto opcode = static_cast<uint8_t>(take(1)[0]);
       if (opcode == '.') return pop();
-      if (!push_constant(opcode) && !push_text(opcode) && !use_memo(opcode) &&
-          !build_container(opcode)) {
-        call(opcode);
-      }
+      step(opcode);
     }
   }
 
@@ -118,95 +115,82 @@ class Pickle::Machine {
     push_integer(static_cast<int64_t>(value));
   }
 
-  bool push_constant(uint8_t opcode) {
-    switch (opcode) {
-      case 0x80:  // PROTO
-        if (number(1) > 5) refuse_pickle("is of a protocol that is not known");
-        has_protocol_ = true;
-        return true;
-      case 0x95:
-        take(8);
-        return true;  // FRAME
-      case 'N':
-        push(Kind::kNone);
-        return true;
-      case 0x88:
-        push(Kind::kBool).integer = 1;
-        return true;
-      case 0x89:
-        push(Kind::kBool).integer = 0;
-        return true;
-      case 'J':
-        push_integer(static_cast<int32_t>(number(4)));
-        return true;
-      case 'K':
-        push_integer(static_cast<int64_t>(number(1)));
-        return true;
-      case 'M':
-        push_integer(static_cast<int64_t>(number(2)));
-        return true;
-      case 0x8a:
-        push_long(number(1));
-        return true;
-      case 0x8b:
-        push_long(number(4));
-        return true;
-      case 'G': {
-        uint64_t bits = 0;
-        for (char c : take(8)) bits = bits << 8 | static_cast<uint8_t>(c);
-        push(Kind::kReal).real = std::bit_cast<double>(bits);
-        return true;
-      }
-      default:
-        return false;
+  /// The opcodes of protocols 2 to 5 that torch.save writes, and what each does.
+  void step(uint8_t opcode) {
+    struct Step {
+      uint8_t opcode;
+      void (*take)(Machine& m);
+    };
+    static constexpr Step kSteps[] = {
+        {0x80, [](Machine& m) { m.begin_protocol(); }},
+        {0x95, [](Machine& m) { m.take(8); }},  // FRAME
+        // constants and texts
+        {'N', [](Machine& m) { m.push(Kind::kNone); }},
+        {0x88, [](Machine& m) { m.push(Kind::kBool).integer = 1; }},
+        {0x89, [](Machine& m) { m.push(Kind::kBool); }},
+        {'J', [](Machine& m) { m.push_integer(static_cast<int32_t>(m.number(4))); }},
+        {'K', [](Machine& m) { m.push_integer(static_cast<int64_t>(m.number(1))); }},
+        {'M', [](Machine& m) { m.push_integer(static_cast<int64_t>(m.number(2))); }},
+        {0x8a, [](Machine& m) { m.push_long(m.number(1)); }},
+        {0x8b, [](Machine& m) { m.push_long(m.number(4)); }},
+        {'G', [](Machine& m) { m.push_real(); }},
+        {0x8c, [](Machine& m) { m.push_text(1); }},
+        {'U', [](Machine& m) { m.push_text(1); }},
+        {'C', [](Machine& m) { m.push_text(1); }},
+        {'X', [](Machine& m) { m.push_text(4); }},
+        {'T', [](Machine& m) { m.push_text(4); }},
+        {'B', [](Machine& m) { m.push_text(4); }},
+        {0x8d, [](Machine& m) { m.push_text(8); }},
+        {0x8e, [](Machine& m) { m.push_text(8); }},
+        // the memo
+        {'q', [](Machine& m) { m.remember(m.number(1)); }},
+        {'r', [](Machine& m) { m.remember(m.number(4)); }},
+        {0x94, [](Machine& m) { m.remember(m.memo_.size()); }},
+        {'h', [](Machine& m) { m.recall(m.number(1)); }},
+        {'j', [](Machine& m) { m.recall(m.number(4)); }},
+        // containers
+        {'(', [](Machine& m) { m.marks_.push_back(m.stack_.size()); }},
+        {'0', [](Machine& m) { m.pop(); }},
+        {'1', [](Machine& m) { m.pop_marked(); }},
+        {'}', [](Machine& m) { m.push(Kind::kDict); }},
+        {']', [](Machine& m) { m.push(Kind::kList); }},
+        {')', [](Machine& m) { m.push(Kind::kTuple); }},
+        {'t', [](Machine& m) { m.push_items(Kind::kTuple, m.pop_marked()); }},
+        {'l', [](Machine& m) { m.push_items(Kind::kList, m.pop_marked()); }},
+        {'d', [](Machine& m) { m.push_items(Kind::kDict, m.pop_marked()); }},
+        {0x85, [](Machine& m) { m.push_items(Kind::kTuple, m.pop_last(1)); }},
+        {0x86, [](Machine& m) { m.push_items(Kind::kTuple, m.pop_last(2)); }},
+        {0x87, [](Machine& m) { m.push_items(Kind::kTuple, m.pop_last(3)); }},
+        {'a', [](Machine& m) { m.add_items(Kind::kList, m.pop_last(1)); }},
+        {'e', [](Machine& m) { m.add_items(Kind::kList, m.pop_marked()); }},
+        {'s', [](Machine& m) { m.add_items(Kind::kDict, m.pop_last(2)); }},
+        {'u', [](Machine& m) { m.add_items(Kind::kDict, m.pop_marked()); }},
+        // names and calls
+        {'c', [](Machine& m) { m.push_global(); }},
+        {0x93, [](Machine& m) { m.push_named(); }},
+        {'R', [](Machine& m) { m.call(); }},
+        {'Q', [](Machine& m) { m.push(Kind::kNone) = storage_named(*m.pop()); }},
+        {'b', [](Machine& m) { m.drop_attributes(); }}};
+    for (const Step& one : kSteps) {
+      if (one.opcode == opcode) return one.take(*this);
     }
+    refuse_opcode(opcode);
   }
 
-  bool push_text(uint8_t opcode) {
-    size_t length_bytes = 0;
-    switch (opcode) {
-      case 0x8c:
-      case 'U':
-      case 'C':
-        length_bytes = 1;
-        break;
-      case 'X':
-      case 'T':
-      case 'B':
-        length_bytes = 4;
-        break;
-      case 0x8d:
-      case 0x8e:
-        length_bytes = 8;
-        break;
-      default:
-        return false;
-    }
+  void begin_protocol() {
+    if (number(1) > 5) refuse_pickle("is of a protocol that is not known");
+    has_protocol_ = true;
+  }
+
+  void push_real() {
+    uint64_t bits = 0;
+    for (char c : take(8)) bits = bits << 8 | static_cast<uint8_t>(c);
+    push(Kind::kReal).real = std::bit_cast<double>(bits);
+  }
+
+  void push_text(size_t length_bytes) {
     const std::string_view text = take(number(length_bytes));
     push(Kind::kText).text = text;
-    return true;
-  }
-
-  bool use_memo(uint8_t opcode) {
-    switch (opcode) {
-      case 'q':
-        remember(number(1));
-        return true;
-      case 'r':
-        remember(number(4));
-        return true;
-      case 0x94:
-        remember(memo_.size());
-        return true;
-      case 'h':
-        recall(number(1));
-        return true;
-      case 'j':
-        recall(number(4));
-        return true;
-      default:
-        return false;
-    }
   }
 
   void remember(uint64_t at) {
@@ -221,75 +205,15 @@ class Pickle::Machine {
     stack_.push_back(found->second);
   }
 
-  bool build_container(uint8_t opcode) {
-    switch (opcode) {
-      case '(':
-        marks_.push_back(stack_.size());
-        return true;
-      case '0':
-        pop();
-        return true;
-      case '1':
-        pop_marked();
-        return true;
-      case '}':
-        push(Kind::kDict);
-        return true;
-      case ']':
-        push(Kind::kList);
-        return true;
-      case ')':
-        push(Kind::kTuple);
-        return true;
-      case 't':
-        push_items(Kind::kTuple, pop_marked());
-        return true;
-      case 'l':
-        push_items(Kind::kList, pop_marked());
-        return true;
-      case 'd':
-        push_items(Kind::kDict, pop_marked());
-        return true;
-      case 0x85:
-        push_last(1);
-        return true;
-      case 0x86:
-        push_last(2);
-        return true;
-      case 0x87:
-        push_last(3);
-        return true;
-      case 'a': {
-        const PickleValue* item = pop();
-        top(Kind::kList).items.push_back(item);
-        return true;
-      }
-      case 'e':
-        add_items(Kind::kList, pop_marked());
-        return true;
-      case 's': {
-        const PickleValue* value = pop();
-        const PickleValue* key = pop();
-        add_items(Kind::kDict, {key, value});
-        return true;
-      }
-      case 'u':
-        add_items(Kind::kDict, pop_marked());
-        return true;
-      default:
-        return false;
-    }
-  }
-
   void push_items(Kind kind, std::vector<const PickleValue*> items) {
     if (kind == Kind::kDict && items.size() % 2 != 0) refuse_pickle("has a key without a value");
     push(kind).items = std::move(items);
   }
 
-  void push_last(size_t count) {
+  std::vector<const PickleValue*> pop_last(size_t count) {
     std::vector<const PickleValue*> items(count);
     for (size_t i = count; i-- > 0;) items[i] = pop();
-    push(Kind::kTuple).items = std::move(items);
+    return items;
   }
 
   void add_items(Kind kind, const std::vector<const PickleValue*>& more) {
@@ -298,45 +222,32 @@ class Pickle::Machine {
     items.insert(items.end(), more.begin(), more.end());
   }
 
-  void call(uint8_t opcode) {
-    switch (opcode) {
-      case 'c': {
-        const std::string module(line());
-        return push_name(module + "." + std::string(line()));
-      }
-      case 0x93: {
-        const PickleValue* name = pop();
-        const PickleValue* module = pop();
-        return push_name(module->text + "." + name->text);
-      }
-      case 'R': {
-        const PickleValue* arguments = pop();
-        const PickleValue* function = pop();
-        if (function->kind != Kind::kName || arguments->kind != Kind::kTuple) {
-          refuse_pickle("calls what is no function");
-        }
-        push(Kind::kNone) = called(function->text, arguments->items);
-        return;
-      }
-      case 'Q':
-        push(Kind::kNone) = storage_named(*pop());
-        return;
-      case 'b':  // BUILD: what it would set are attributes beside the items
-        pop();
-        if (!may_have_attributes()) {
-          refuse_pickle("sets attributes of an object, which greta does not read");
-        }
-        return;
-      default:
-        refuse_opcode(opcode);
-    }
+  void push_global() {
+    const std::string module(line());
+    push_name(module + "." + std::string(line()));
   }
 
-  bool may_have_attributes() const {
-    if (stack_.empty()) return false;
-    const Kind kind = stack_.back()->kind;
-    return kind == Kind::kDict || kind == Kind::kTensor || kind == Kind::kUnread ||
-           kind == Kind::kOther;
+  void push_named() {
+    const auto names = pop_last(2);
+    push_name(names[0]->text + "." + names[1]->text);
+  }
+
+  void call() {
+    const auto given = pop_last(2);
+    if (given[0]->kind != Kind::kName || given[1]->kind != Kind::kTuple) {
+      refuse_pickle("calls what is no function");
+    }
+    push(Kind::kNone) = called(given[0]->text, given[1]->items);
+  }
+
+  /// Of BUILD: what it would set are attributes beside the items.
+  void drop_attributes() {
+    pop();
+    constexpr Kind kWithAttributes[] = {Kind::kDict, Kind::kTensor, Kind::kUnread, Kind::kOther};
+    if (stack_.empty() || std::find(std::begin(kWithAttributes), std::end(kWithAttributes),
+                                    stack_.back()->kind) == std::end(kWithAttributes)) {
+      refuse_pickle("sets attributes of an object, which greta does not read");
+    }
   }
 
   [[noreturn]] void refuse_opcode(uint8_t opcode) const {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,5 +62,32 @@ class Pickle {
 };
 
 inline constexpr size_t kMaxPickleBytes = size_t{16} << 20;
+
+/// Calls `on_tensor` for every tensor of a pickle, with its name: keys and numbers joined by ".",
+/// of a pickle that is one tensor `alone`. `on_other` gets the names of values that are none, and
+/// of tensors that greta does not read (kUnread). Throws ForeignError for containers in containers
+/// beyond 32, and beyond 100,000 values.
+void for_each_tensor(
+    const PickleValue& root, const std::string& alone,
+    const std::function<void(std::string name, const Tensor& tensor)>& on_tensor,
+    const std::function<void(const std::string& name, const PickleValue& value)>& on_other);
+
+/// A plain value as JSON: its first 256 values, containers up to 4 deep. What has no JSON is a text
+/// of what it is.
+std::string json_of(const PickleValue& value);
+
+/// "module.name", as a pickle asks for it, is one that torch.save writes.
+bool is_known_name(std::string_view name);
+
+/// What a call of a name that torch.save writes makes of its arguments. Nothing is run: it is told
+/// from them. Throws ForeignError for arguments that torch.save does not write.
+PickleValue called(const std::string& name, const std::vector<const PickleValue*>& arguments);
+
+/// The storage that a persistent id stands for: ('storage', class, key, device, size). Throws
+/// ForeignError for any other.
+PickleValue storage_named(const PickleValue& id);
+
+/// Throws ForeignError: "its pickle " and why.
+[[noreturn]] void refuse_pickle(const std::string& why);
 
 }  // namespace greta

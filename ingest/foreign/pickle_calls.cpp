@@ -1,5 +1,3 @@
-#include "ingest/foreign/pickle_calls.h"
-
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -9,6 +7,7 @@
 
 #include "common/utf8.h"
 #include "ingest/foreign/bytes.h"
+#include "ingest/foreign/pickle.h"
 
 namespace greta {
 namespace {
@@ -102,12 +101,12 @@ bool is_other_type(std::string_view name) {
                                  [&](std::string_view start) { return name.starts_with(start); });
 }
 
-}  // namespace
-
 std::optional<Dtype> dtype_of_storage(std::string_view name) { return find_dtype(kStorages, name); }
 
 std::optional<Dtype> dtype_named(std::string_view name) { return find_dtype(kDtypes, name); }
 
+/// Result of a call of this name: a tensor that greta does not read ("is sparse"); "" of all
+/// others.
 std::string_view unread_tensor_of(std::string_view name) {
   for (const auto& one : kUnreadTensors) {
     if (name == one.name) return one.what;
@@ -116,6 +115,8 @@ std::string_view unread_tensor_of(std::string_view name) {
 }
 
 bool makes_number(std::string_view name) { return is_one_of(kNumbers, name); }
+
+}  // namespace
 
 bool is_known_name(std::string_view name) {
   return is_one_of(kOtherNames, name) || dtype_of_storage(name) || dtype_named(name) ||

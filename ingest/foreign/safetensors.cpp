@@ -8,8 +8,7 @@
 
 #include "common/utf8.h"
 #include "ingest/foreign/bytes.h"
-#include "ingest/foreign/python_json.h"
-#include "ingest/foreign/tensor_files.h"
+#include "ingest/foreign/files.h"
 #include "ingest/foreign/tensor_set.h"
 
 namespace greta {
@@ -157,10 +156,7 @@ void read_safetensors(const ForeignSource& source) {
                        " bytes; at most 32 MiB are read");
   }
   const std::string header = source.bytes.text(kLengthBytes, static_cast<size_t>(length));
-  const Json said = parse_python_json(header);
-  if (!said.is_object()) {
-    throw ForeignError("its header is no JSON object" + reason_of_damage(header));
-  }
+  const Json said = python_object(header, "its header is no JSON object");
   const uint64_t data_at = kLengthBytes + length, data_bytes = source.bytes.size() - data_at;
   std::vector<Tensor> tensors;
   bool is_whole = true;

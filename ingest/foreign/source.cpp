@@ -1,10 +1,12 @@
 #include "ingest/foreign/source.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "common/json_document.h"
 #include "ingest/text.h"
 
 namespace greta {
@@ -85,6 +87,14 @@ ForeignPath read_foreign_path(const std::string& path) {
   take_file(file_stem(path), said);
   for (auto* number : {&said.step, &said.rank, &said.layer}) keep_sensible(*number);
   return said;
+}
+
+nlohmann::json python_object(std::string_view text, const char* what) {
+  constexpr size_t kMostValues = 500'000;
+  nlohmann::json json;
+  const std::string why = parse_json(with_quoted_nonfinite(text), kMostValues, json);
+  if (json.is_object()) return json;
+  throw ForeignError(what + (why.empty() ? "" : " (" + why + ")"));
 }
 
 }  // namespace greta

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,5 +38,9 @@ struct ForeignSource {
   /// All of a text.
   std::string text() const { return bytes.text(0, static_cast<size_t>(bytes.size())); }
 };
+
+/// The object that a text is, as Python writes JSON: numbers that are not finite are texts. Throws
+/// ForeignError, `what` it is not and why.
+nlohmann::json python_object(std::string_view text, const char* what);
 
 }  // namespace greta

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "ingest/foreign/bytes.h"
 #include "kernels/blocks.h"
@@ -65,26 +66,39 @@ bool convert(const char* values, std::span<float> to, Function function) {
   return true;
 }
 
+/// Calls `use` with a value of the type that values of a dtype are stored as.
+template <class Use>
+auto with_stored(Dtype dtype, const Use& use) {
+  switch (dtype) {
+    case Dtype::kF32:
+      return use(float{});
+    case Dtype::kF64:
+      return use(double{});
+    case Dtype::kI8:
+      return use(int8_t{});
+    case Dtype::kI16:
+      return use(int16_t{});
+    case Dtype::kF16:
+    case Dtype::kBf16:
+    case Dtype::kU16:
+      return use(uint16_t{});
+    case Dtype::kI32:
+      return use(int32_t{});
+    case Dtype::kU32:
+      return use(uint32_t{});
+    case Dtype::kI64:
+      return use(int64_t{});
+    case Dtype::kU64:
+      return use(uint64_t{});
+    default:
+      return use(uint8_t{});
+  }
+}
+
 }  // namespace
 
 size_t bytes_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kF64:
-    case Dtype::kI64:
-    case Dtype::kU64:
-      return 8;
-    case Dtype::kF32:
-    case Dtype::kI32:
-    case Dtype::kU32:
-      return 4;
-    case Dtype::kF16:
-    case Dtype::kBf16:
-    case Dtype::kI16:
-    case Dtype::kU16:
-      return 2;
-    default:
-      return 1;
-  }
+  return with_stored(dtype, [](auto value) { return sizeof value; });
 }
 
 std::string_view name_of(Dtype dtype) {
@@ -111,53 +125,20 @@ bool to_floats(Dtype dtype, const char* values, std::span<float> to, size_t* at)
       return convert<uint8_t>(values, to, f8_e5m2_to_f32);
     case Dtype::kBool:
       return convert<uint8_t>(values, to, [](uint8_t bit) { return bit != 0 ? 1.0f : 0.0f; });
-    case Dtype::kF64:
-      return convert_exactly<double>(values, to, at);
-    case Dtype::kI8:
-      return convert_exactly<int8_t>(values, to, at);
-    case Dtype::kU8:
-      return convert_exactly<uint8_t>(values, to, at);
-    case Dtype::kI16:
-      return convert_exactly<int16_t>(values, to, at);
-    case Dtype::kU16:
-      return convert_exactly<uint16_t>(values, to, at);
-    case Dtype::kI32:
-      return convert_exactly<int32_t>(values, to, at);
-    case Dtype::kU32:
-      return convert_exactly<uint32_t>(values, to, at);
-    case Dtype::kI64:
-      return convert_exactly<int64_t>(values, to, at);
-    case Dtype::kU64:
-      return convert_exactly<uint64_t>(values, to, at);
+    default:
+      return with_stored(
+          dtype, [&](auto value) { return convert_exactly<decltype(value)>(values, to, at); });
   }
-  return false;
 }
 
 std::optional<int64_t> integer_at(Dtype dtype, const char* values, size_t i) {
-  switch (dtype) {
-    case Dtype::kI8:
-      return value_at<int8_t>(values, i);
-    case Dtype::kU8:
-    case Dtype::kBool:
-      return value_at<uint8_t>(values, i);
-    case Dtype::kI16:
-      return value_at<int16_t>(values, i);
-    case Dtype::kU16:
-      return value_at<uint16_t>(values, i);
-    case Dtype::kI32:
-      return value_at<int32_t>(values, i);
-    case Dtype::kU32:
-      return value_at<uint32_t>(values, i);
-    case Dtype::kI64:
-      return value_at<int64_t>(values, i);
-    case Dtype::kU64: {
-      const uint64_t value = value_at<uint64_t>(values, i);
-      if (value > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
-      return static_cast<int64_t>(value);
+  return with_stored(dtype, [&](auto stored) -> std::optional<int64_t> {
+    if constexpr (std::is_integral_v<decltype(stored)>) {
+      const auto value = value_at<decltype(stored)>(values, i);
+      if (std::in_range<int64_t>(value)) return static_cast<int64_t>(value);
     }
-    default:
-      return std::nullopt;
-  }
+    return std::nullopt;
+  });
 }
 
 namespace {

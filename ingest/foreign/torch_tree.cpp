@@ -1,9 +1,8 @@
-#include "ingest/foreign/torch_tree.h"
-
 #include <vector>
 
 #include "common/json_text.h"
 #include "ingest/foreign/bytes.h"
+#include "ingest/foreign/pickle.h"
 
 namespace greta {
 namespace {

@@ -5,10 +5,9 @@
 
 #include "common/utf8.h"
 #include "ingest/foreign/bytes.h"
+#include "ingest/foreign/files.h"
 #include "ingest/foreign/pickle.h"
-#include "ingest/foreign/tensor_files.h"
 #include "ingest/foreign/tensor_set.h"
-#include "ingest/foreign/torch_tree.h"
 #include "ingest/foreign/zip.h"
 #include "ingest/text.h"
 
@@ -188,7 +187,7 @@ class TorchFile {
 void report_other_member(const ForeignSource& source, const std::string& name, ZipReader& zip) {
   constexpr size_t kEnough = 4096;
   const std::string extension = lower_extension(name), head = zip.read_start(kEnough);
-  const bool may_hold_tensors = tensor_file(extension, head) || tensor_file_named(extension);
+  const bool may_hold_tensors = foreign_kind(extension, head) != ForeignKind::kNone;
   source.rows.find(
       0, may_hold_tensors,
       "member " + utf8::printable(name.substr(0, 200)) +

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "common/json_document.h"
 #include "ingest/text.h"
 #include "kernels/fingerprint/fingerprint.h"
 
@@ -422,7 +423,7 @@ bool hints(const Json& value, int depth) {
   if (!value.is_structured() || depth == 0) return false;
   for (const auto& [name, member] : value.items()) {
     const bool is_named = value.is_object() && is_hinting_name(name);
-    if (is_named && !says_none(member.dump(-1, ' ', false, Json::error_handler_t::replace))) {
+    if (is_named && !says_none(json_text(member))) {
       return true;
     }
     if (hints(member, depth - 1)) return true;

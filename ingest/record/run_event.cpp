@@ -4,11 +4,11 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
+#include "common/json_document.h"
 #include "common/run_name_rule.h"
 #include "common/utc_time.h"
 #include "db/run_records.h"
 #include "db/trace_writer.h"
-#include "ingest/json_document.h"
 #include "ingest/text.h"
 
 namespace greta {
@@ -16,10 +16,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kMaxDepth = 8;
 /// A content is told by its run_start, which must be in what is looked at of it.
 constexpr size_t kMaxStartBytes = 48u << 10;
-constexpr int64_t kMaxEventValues = 1 << 20;  // a prompt has its token ids
+constexpr size_t kMaxEventValues = 1 << 20;  // a prompt has its token ids
 
 /// A field that is not what it must be.
 struct BadField {
@@ -128,7 +127,7 @@ std::string other_fields(const Json& object, std::initializer_list<std::string_v
   for (const auto& [name, value] : object.items()) {
     if (std::find(known.begin(), known.end(), name) == known.end()) others[name] = value;
   }
-  return others.empty() ? "" : others.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return others.empty() ? "" : json_text(others);
 }
 
 // ---- The row format
@@ -223,21 +222,11 @@ void read_row_format_line(const Json& object, RunEvent& event) {
   check(event.rows.has_value(), "run_end without rows, their number");
 }
 
-/// Parses the line, which is one object with each key once; returns why it is none.
+/// Parses the line, which is one object; returns why it is none.
 std::string parse_event(std::string_view line, Json& object) {
-  bool too_deep = false;
-  int64_t values = 0;
-  RepeatedKeys repeated;
-  const Json::parser_callback_t limit = [&](int depth, Json::parse_event_t what, Json& parsed) {
-    too_deep |= depth > kMaxDepth;
-    const bool takes = !too_deep && ++values <= kMaxEventValues;
-    if (takes) repeated.watch(what, parsed);
-    return takes;
-  };
-  object = Json::parse(line, limit, false);
-  if (values > kMaxEventValues) return "an event of a run with more values than one has";
-  if (too_deep || !object.is_object()) return "an event of a run that is not one flat JSON object";
-  return repeated.first().empty() ? "" : repeated.first() + " is written twice";
+  std::string why = parse_json(line, kMaxEventValues, object);
+  if (why.empty() && !object.is_object()) why = "an event of a run that is no JSON object";
+  return why;
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "common/json_document.h"
 #include "common/sha256.h"
-#include "ingest/json_document.h"
 
 namespace greta::record {
 
@@ -205,29 +205,6 @@ void read_prefill_decode(LineReader& in) {
   in.add(logits_row, std::move(c), in.extra_json({}, {"hidden_"}));
 }
 
-namespace {
-
-/// A choice as JSON: numbers that are not finite, which writers print as bare words, are null.
-std::string finite_json(std::string_view token) {
-  std::string out;
-  bool in_string = false;
-  for (size_t i = 0; i < token.size();) {
-    const size_t end = std::min(token.find_first_of("\"\\{}[]:, \t", i), token.size());
-    const std::string_view word = token.substr(i, end - i);
-    const auto number = in_string || word.empty() ? std::nullopt : real(word);
-    const bool is_finite = !number || std::isfinite(*number);
-    out += is_finite && !is_nonfinite_literal(in_string ? "" : word) ? word : "null";
-    if (end == token.size()) break;
-    if (token[end] == '"') in_string = !in_string;
-    i = end;
-    out += token[i++];
-    if (token[end] == '\\' && i < token.size()) out += token[i++];
-  }
-  return out;
-}
-
-}  // namespace
-
 void read_landscape(LineReader& in) {
   TraceRow row;
   row.layer = -1;
@@ -242,13 +219,11 @@ void read_landscape(LineReader& in) {
   in.set_phase(row, c, *phase);
 
   Readout out = in.readout_of(row);
-  RepeatedKeys repeated;
-  const auto watch = [&repeated](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-    repeated.watch(event, parsed);
-    return true;
-  };
+  std::string why;
   auto choice = [&](Key k, std::optional<int64_t>& id, std::optional<double>& logit) {
-    auto json = nlohmann::json::parse(finite_json(in.fields.token[k]), watch, false);
+    constexpr size_t kMostValues = 1'000;
+    nlohmann::json json;
+    if (why.empty()) why = parse_json(with_quoted_nonfinite(in.fields.token[k]), kMostValues, json);
     if (!json.is_object()) return;
     if (auto it = json.find("id"); it != json.end() && it->is_number_integer())
       id = it->get<int64_t>();
@@ -265,8 +240,7 @@ void read_landscape(LineReader& in) {
   };
   choice(kTop1, out.top1_id, out.top1_logit);
   if (in.fields.states(kTop2)) choice(kTop2, out.top2_id, out.top2_logit);
-  if (!repeated.first().empty())
-    return in.add_finding(true, repeated.first() + " is written twice");
+  if (!why.empty()) return in.add_finding(true, why);
   const bool is_finite = (in.doubts.flags & kFlagNonfiniteStatistic) == 0;
   if (!out.top1_id && is_finite) return in.add_finding(true, "top1 is not an object with an id");
   out.gap = in.real_field(kGap);

@@ -1,8 +1,6 @@
 #include "kernels/cpu/attention_call.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -11,7 +9,6 @@
 namespace greta {
 namespace {
 
-constexpr std::align_val_t kScratchAlignment{64};
 constexpr int64_t kRowsPerPiece = 64;
 constexpr int64_t kFewQueries = 4;
 
@@ -19,25 +16,13 @@ constexpr int64_t kFewQueries = 4;
   throw std::invalid_argument("attention: " + why);
 }
 
-AttentionShape checked(AttentionShape s) {
-  if (s.n_heads < 1 || s.n_kv_heads < 1 || s.n_heads % s.n_kv_heads != 0) {
-    refuse(std::to_string(s.n_heads) + " heads cannot share " + std::to_string(s.n_kv_heads) +
-           " KV heads evenly");
-  }
-  if (s.head_dim < 1) refuse("a head of " + std::to_string(s.head_dim) + " values");
-  if (s.n_tokens < 0 || s.first_pos < 0 || s.n_tokens > s.cache_rows ||
-      s.first_pos > s.cache_rows - s.n_tokens) {
+AttentionShape checked(const AttentionShape& s) {
+  const AttentionShape shape = consistent_shape(s);
+  if (s.first_pos < 0 || s.first_pos > s.cache_rows - s.n_tokens) {
     refuse(std::to_string(s.n_tokens) + " tokens from position " + std::to_string(s.first_pos) +
            " on are not in a cache of " + std::to_string(s.cache_rows) + " rows");
   }
-  if (s.mask_shift < -1 || s.mask_shift > 1) {
-    refuse("a mask shifted by " + std::to_string(s.mask_shift) +
-           " positions, at most 1 either way");
-  }
-  if (s.window < 0) refuse("a window of " + std::to_string(s.window) + " keys");
-  if (s.k_head_stride < 0) refuse("a negative stride between K heads");
-  s.k_head_stride %= s.n_kv_heads * s.head_dim;  // columns are counted round the row
-  return s;
+  return shape;
 }
 
 void check_trace(const AttentionShape& s, const AttentionTrace& trace) {
@@ -50,19 +35,6 @@ void check_trace(const AttentionShape& s, const AttentionTrace& trace) {
 }
 
 }  // namespace
-
-void Scratch::Free::operator()(float* data) const { ::operator delete(data, kScratchAlignment); }
-
-float* Scratch::get(int64_t n_values) {
-  if (n_values > n_values_) {
-    data_.reset();
-    n_values_ = 0;
-    const size_t bytes = static_cast<size_t>(n_values) * sizeof(float);
-    data_.reset(static_cast<float*>(::operator new(bytes, kScratchAlignment)));
-    n_values_ = n_values;
-  }
-  return data_.get();
-}
 
 /// function(rows) with the rows as what they are stored as.
 template <class Function>

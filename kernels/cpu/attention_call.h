@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/simd_kernels.h"
@@ -9,19 +8,6 @@
 // What the two routes of attention.h share: one call's arguments, and the layout of its arrays.
 
 namespace greta {
-
-/// Memory that a thread keeps for its next call; aligned, contents undefined.
-class Scratch {
- public:
-  float* get(int64_t n_values);
-
- private:
-  struct Free {
-    void operator()(float* data) const;
-  };
-  std::unique_ptr<float, Free> data_;
-  int64_t n_values_ = 0;
-};
 
 /// Keys or values, each head of a row in `dim` values.
 struct HeadRows {

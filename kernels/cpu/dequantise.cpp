@@ -53,27 +53,18 @@ void decode(const BlockQ3K& block, float* out) {
   }
 }
 
-void decode(const BlockQ4K& block, float* out) {
+// q4_k, q5_k.
+template <class Block>
+requires kHasScaleMins<Block>
+void decode(const Block& block, float* out) {
   const float d = f16_to_f32(block.d), dmin = f16_to_f32(block.dmin);
   for (int s = 0; s < 8; ++s) {
     const ScaleMin pair = unpack_scale_min(block.scales, s);
     const float scale = d * pair.scale, min = dmin * pair.min;
     const uint8_t* qs = block.qs + s / 2 * 32;
     for (int i = 0; i < 32; ++i) {
-      const int q = (qs[i] >> (s % 2 * 4)) & 15;
-      out[s * 32 + i] = scale * static_cast<float>(q) - min;
-    }
-  }
-}
-
-void decode(const BlockQ5K& block, float* out) {
-  const float d = f16_to_f32(block.d), dmin = f16_to_f32(block.dmin);
-  for (int s = 0; s < 8; ++s) {
-    const ScaleMin pair = unpack_scale_min(block.scales, s);
-    const float scale = d * pair.scale, min = dmin * pair.min;
-    const uint8_t* qs = block.qs + s / 2 * 32;
-    for (int i = 0; i < 32; ++i) {
-      const int q = ((qs[i] >> (s % 2 * 4)) & 15) | ((block.qh[i] >> s) & 1) << 4;
+      int q = (qs[i] >> (s % 2 * 4)) & 15;
+      if constexpr (kHasFifthBits<Block>) q |= ((block.qh[i] >> s) & 1) << 4;
       out[s * 32 + i] = scale * static_cast<float>(q) - min;
     }
   }
@@ -95,12 +86,14 @@ void decode(const BlockQ6K& block, float* out) {
 }
 
 // Blocks may lie at any address: each is copied to an aligned one.
-template <typename Block>
-void decode_blocks(std::span<const std::byte> data, float* out, size_t block_values) {
-  for (size_t at = 0; at < data.size(); at += sizeof(Block), out += block_values) {
+template <WeightType kType>
+void decode_blocks(std::span<const std::byte> data, float* out) {
+  using Block = BlockOf<kType>;
+  for (size_t at = 0; at < data.size(); at += sizeof(Block)) {
     Block block;
     std::memcpy(&block, &data[at], sizeof block);
     decode(block, out);
+    out += weight_type_info(kType).block_values;
   }
 }
 
@@ -133,37 +126,16 @@ void check_stored_size(const char* function, WeightType type, size_t n_values, s
 
 void dequantise(WeightType type, std::span<const std::byte> data, std::span<float> out) {
   check_stored_size("dequantise", type, out.size(), data.size());
-  switch (type) {
-    case WeightType::kF32:
+  with_weight_type(type, [&](auto constant) {
+    constexpr WeightType kType = decltype(constant)::value;
+    if constexpr (kType == WeightType::kF32) {
       if (!out.empty()) std::memcpy(out.data(), data.data(), data.size());
-      return;
-    case WeightType::kF16:
-      return decode_halves(data, out, f16_to_f32);
-    case WeightType::kBF16:
-      return decode_halves(data, out, bf16_to_f32);
-    case WeightType::kQ4_0:
-      return decode_blocks<BlockQ4_0>(data, out.data(), 32);
-    case WeightType::kQ4_1:
-      return decode_blocks<BlockQ4_1>(data, out.data(), 32);
-    case WeightType::kQ5_0:
-      return decode_blocks<BlockQ5_0>(data, out.data(), 32);
-    case WeightType::kQ5_1:
-      return decode_blocks<BlockQ5_1>(data, out.data(), 32);
-    case WeightType::kIQ4_NL:
-      return decode_blocks<BlockIQ4NL>(data, out.data(), 32);
-    case WeightType::kQ8_0:
-      return decode_blocks<BlockQ8_0>(data, out.data(), 32);
-    case WeightType::kQ2_K:
-      return decode_blocks<BlockQ2K>(data, out.data(), 256);
-    case WeightType::kQ3_K:
-      return decode_blocks<BlockQ3K>(data, out.data(), 256);
-    case WeightType::kQ4_K:
-      return decode_blocks<BlockQ4K>(data, out.data(), 256);
-    case WeightType::kQ5_K:
-      return decode_blocks<BlockQ5K>(data, out.data(), 256);
-    case WeightType::kQ6_K:
-      return decode_blocks<BlockQ6K>(data, out.data(), 256);
-  }
+    } else if constexpr (is_float_type(kType)) {
+      decode_halves(data, out, kType == WeightType::kF16 ? f16_to_f32 : bf16_to_f32);
+    } else {
+      decode_blocks<kType>(data, out.data());
+    }
+  });
 }
 
 }  // namespace greta

@@ -1,8 +1,6 @@
 #include "kernels/cpu/matmul.h"
 
 #include <algorithm>
-#include <memory>
-#include <new>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -26,30 +24,6 @@ constexpr int64_t kGemmPieceRows = 48;
 // Tokens of one gemm pass: their packed block of columns and the sums of a piece share a
 // second-level cache with the weights.
 constexpr int64_t kGemmTokens = 512;
-
-constexpr std::align_val_t kAlignment{64};
-
-// Memory that a thread keeps from call to call. Its content is lost when it grows.
-class Scratch {
- public:
-  float* reserve(int64_t n_values) {
-    const auto wanted = static_cast<size_t>(n_values);
-    if (wanted > capacity_) {
-      values_.reset();
-      capacity_ = 0;
-      values_.reset(static_cast<float*>(::operator new(wanted * sizeof(float), kAlignment)));
-      capacity_ = wanted;
-    }
-    return values_.get();
-  }
-
- private:
-  struct Free {
-    void operator()(float* values) const { ::operator delete(values, kAlignment); }
-  };
-  std::unique_ptr<float, Free> values_;
-  size_t capacity_ = 0;
-};
 
 // One is shared by a call's threads and owned by the caller's, the other is each thread's own.
 thread_local Scratch t_shared;
@@ -75,18 +49,18 @@ int64_t piece_rows(const Matrix& w, int64_t n_tokens, const ThreadPool& pool, in
 }
 
 bool is_aligned(const float* values) {
-  return reinterpret_cast<uintptr_t>(values) % static_cast<size_t>(kAlignment) == 0;
+  return reinterpret_cast<uintptr_t>(values) % Scratch::kBytes == 0;
 }
 
 // Where tokens are not aligned they are copied to t_shared: a vector that straddles cache lines
 // takes two loads.
 void align_tokens(ThreadPool& pool, DotTask& task) {
-  constexpr auto kAlignedValues = static_cast<int64_t>(kAlignment) / int64_t{sizeof(float)};
+  constexpr auto kAlignedValues = static_cast<int64_t>(Scratch::kBytes / sizeof(float));
   const int64_t cols = task.w.cols;
   if (is_aligned(task.x) && cols % kAlignedValues == 0) return;
   const float* x = task.x;
   const int64_t stride = divide_up(cols, kAlignedValues) * kAlignedValues;
-  float* copy = t_shared.reserve(task.n_tokens * stride);
+  float* copy = t_shared.get(task.n_tokens * stride);
   pool.run(task.n_tokens, divide_up(kMinProducts, std::max<int64_t>(1, cols)),
            [&](int64_t begin, int64_t end) {
              for (int64_t t = begin; t < end; ++t)
@@ -103,12 +77,12 @@ void gemm_pass(const GemmKernels& kernels, const Matrix& w, const float* x, int6
   task.n_groups = divide_up(n_tokens, kernels.lanes);
   const int64_t n_parts = divide_up(w.cols, kGemmColumns) * task.n_groups;
   const int64_t part_values = kGemmColumns * kernels.lanes;
-  task.packed = t_shared.reserve(n_parts * part_values);
+  task.packed = t_shared.get(n_parts * part_values);
   pool.run(n_parts, divide_up(kMinProducts, part_values),
            [&](int64_t begin, int64_t end) { kernels.pack(task, begin, end); });
   const int64_t piece = piece_rows(w, n_tokens, pool, kGemmPieceRows, kernels.tile_rows);
   pool.run(w.rows, piece, [&](int64_t begin, int64_t end) {
-    kernels.rows(task, begin, end, t_own.reserve(kernels.scratch_values(task, end - begin)));
+    kernels.rows(task, begin, end, t_own.get(kernels.scratch_values(task, end - begin)));
   });
 }
 
@@ -126,7 +100,7 @@ void matmul_dot(const Matrix& w, const float* x, int64_t n_tokens, float* out, T
       piece_rows(w, n_tokens, pool, std::max<int64_t>(1, kDotPieceBytes / row_bytes),
                  scratch > 0 ? kernels.block_rows : 1);
   pool.run(w.rows, piece, [&](int64_t begin, int64_t end) {
-    kernels.rows(task, begin, end, scratch > 0 ? t_own.reserve(scratch) : nullptr);
+    kernels.rows(task, begin, end, scratch > 0 ? t_own.get(scratch) : nullptr);
   });
 }
 

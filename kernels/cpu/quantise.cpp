@@ -152,6 +152,15 @@ void pack_pairs(const std::array<uint8_t, kSuperBlock>& levels, int shift, uint8
   }
 }
 
+// Bit `shift` of a block's integers: of those from 32s on bit s of each byte.
+void pack_bits(const std::array<uint8_t, kSuperBlock>& levels, int shift, uint8_t (&to)[32]) {
+  for (size_t i = 0; i < sizeof to; ++i) {
+    unsigned bits = 0;
+    for (size_t s = 0; s < 8; ++s) bits |= (levels[s * 32 + i] >> shift & 1u) << s;
+    to[i] = static_cast<uint8_t>(bits);
+  }
+}
+
 bool encode(const float* x, BlockQ2K& block) {
   AffineBlock<16, 15, 3> fitted;
   if (!fitted.fit(x)) return false;
@@ -164,33 +173,21 @@ bool encode(const float* x, BlockQ2K& block) {
   return true;
 }
 
-template <typename Fitted, typename Block>
-void pack_affine(const Fitted& from, Block& block) {
-  block.d = from.d;
-  block.dmin = from.dmin;
-  pack_scale_mins(from.pairs, block.scales);
+// q4_k, q5_k.
+template <class Block>
+requires kHasScaleMins<Block>
+bool encode(const float* x, Block& block) {
+  AffineBlock<8, 63, kHasFifthBits<Block> ? 31 : 15> fitted;
+  if (!fitted.fit(x)) return false;
+  block.d = fitted.d;
+  block.dmin = fitted.dmin;
+  pack_scale_mins(fitted.pairs, block.scales);
   for (size_t i = 0; i < sizeof block.qs; ++i) {
     const size_t low = i / 32 * 64 + i % 32;
-    block.qs[i] = static_cast<uint8_t>((from.levels[low] & 15) | (from.levels[low + 32] & 15) << 4);
+    block.qs[i] =
+        static_cast<uint8_t>((fitted.levels[low] & 15) | (fitted.levels[low + 32] & 15) << 4);
   }
-}
-
-bool encode(const float* x, BlockQ4K& block) {
-  AffineBlock<8, 63, 15> fitted;
-  if (!fitted.fit(x)) return false;
-  pack_affine(fitted, block);
-  return true;
-}
-
-bool encode(const float* x, BlockQ5K& block) {
-  AffineBlock<8, 63, 31> fitted;
-  if (!fitted.fit(x)) return false;
-  pack_affine(fitted, block);
-  for (size_t i = 0; i < sizeof block.qh; ++i) {
-    unsigned bits = 0;
-    for (size_t s = 0; s < 8; ++s) bits |= (fitted.levels[s * 32 + i] >> 4u) << s;
-    block.qh[i] = static_cast<uint8_t>(bits);
-  }
+  if constexpr (kHasFifthBits<Block>) pack_bits(fitted.levels, 4, block.qh);
   return true;
 }
 
@@ -251,11 +248,7 @@ bool encode(const float* x, BlockQ3K& block) {
   for (size_t s = 0; s < 16; ++s) scales[s] = static_cast<uint8_t>(fitted.scales[s] + 32);
   pack_scales(scales, block.scales);
   pack_pairs(fitted.levels, 0, block.qs);
-  for (size_t i = 0; i < sizeof block.hmask; ++i) {
-    unsigned bits = 0;
-    for (size_t g = 0; g < 8; ++g) bits |= (fitted.levels[g * 32 + i] >> 2u) << g;
-    block.hmask[i] = static_cast<uint8_t>(bits);
-  }
+  pack_bits(fitted.levels, 2, block.hmask);
   return true;
 }
 
@@ -313,38 +306,19 @@ void encode_halves(WeightType type, std::span<const float> values, std::byte* ou
 
 void quantise(WeightType type, std::span<const float> values, std::span<std::byte> out) {
   check_stored_size("quantise", type, values.size(), out.size());
-  switch (type) {
-    case WeightType::kF32:
+  with_weight_type(type, [&](auto constant) {
+    constexpr WeightType kType = decltype(constant)::value;
+    if constexpr (kType == WeightType::kF32) {
       check_values(type, values, std::numeric_limits<float>::max());
       if (!out.empty()) std::memcpy(out.data(), values.data(), out.size());
-      return;
-    case WeightType::kF16:
-      return encode_halves(type, values, out.data(), 0x7c00, f32_to_f16);
-    case WeightType::kBF16:
-      return encode_halves(type, values, out.data(), 0x7f80, f32_to_bf16);
-    case WeightType::kQ4_0:
-      return encode_blocks<BlockQ4_0>(type, values, out.data());
-    case WeightType::kQ4_1:
-      return encode_blocks<BlockQ4_1>(type, values, out.data());
-    case WeightType::kQ5_0:
-      return encode_blocks<BlockQ5_0>(type, values, out.data());
-    case WeightType::kQ5_1:
-      return encode_blocks<BlockQ5_1>(type, values, out.data());
-    case WeightType::kIQ4_NL:
-      return encode_blocks<BlockIQ4NL>(type, values, out.data());
-    case WeightType::kQ8_0:
-      return encode_blocks<BlockQ8_0>(type, values, out.data());
-    case WeightType::kQ2_K:
-      return encode_blocks<BlockQ2K>(type, values, out.data());
-    case WeightType::kQ3_K:
-      return encode_blocks<BlockQ3K>(type, values, out.data());
-    case WeightType::kQ4_K:
-      return encode_blocks<BlockQ4K>(type, values, out.data());
-    case WeightType::kQ5_K:
-      return encode_blocks<BlockQ5K>(type, values, out.data());
-    case WeightType::kQ6_K:
-      return encode_blocks<BlockQ6K>(type, values, out.data());
-  }
+    } else if constexpr (kType == WeightType::kF16) {
+      encode_halves(type, values, out.data(), 0x7c00, f32_to_f16);
+    } else if constexpr (kType == WeightType::kBF16) {
+      encode_halves(type, values, out.data(), 0x7f80, f32_to_bf16);
+    } else {
+      encode_blocks<BlockOf<kType>>(type, values, out.data());
+    }
+  });
 }
 
 }  // namespace greta

@@ -1,13 +1,41 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 
 namespace greta {
 
 /// How many pieces of `piece` ≥ 1 cover n ≥ 0.
 constexpr int64_t divide_up(int64_t n, int64_t piece) { return (n + piece - 1) / piece; }
+
+/// Memory that a thread keeps for its next call, aligned to kBytes; its content is lost when it
+/// grows.
+class Scratch {
+ public:
+  static constexpr size_t kBytes = 64;
+
+  float* get(int64_t n_values) {
+    const auto wanted = static_cast<size_t>(n_values);
+    if (wanted > capacity_) {
+      values_.reset();
+      capacity_ = 0;
+      values_.reset(static_cast<float*>(::operator new(wanted * sizeof(float), kAlignment)));
+      capacity_ = wanted;
+    }
+    return values_.get();
+  }
+
+ private:
+  static constexpr std::align_val_t kAlignment{kBytes};
+  struct Free {
+    void operator()(float* values) const { ::operator delete(values, kAlignment); }
+  };
+  std::unique_ptr<float, Free> values_;
+  size_t capacity_ = 0;
+};
 
 /// A fixed team of threads for loops whose pieces do not depend on each other.
 ///

@@ -144,29 +144,17 @@ auto with_padded_dim(int64_t head_dim, Function function) {
 
 /// The shape as kernels take it. Throws std::invalid_argument.
 inline AttentionShape checked_shape(AttentionShape s) {
-  const auto refuse = [](const std::string& why) {
-    throw std::invalid_argument("attention: " + why);
+  s = consistent_shape(s);
+  const auto refuse = [](const std::string& what, int64_t most) {
+    throw std::invalid_argument("attention: " + what + ", at most " + std::to_string(most));
   };
-  if (s.n_heads < 1 || s.n_kv_heads < 1 || s.n_heads % s.n_kv_heads != 0) {
-    refuse(std::to_string(s.n_heads) + " heads cannot share " + std::to_string(s.n_kv_heads) +
-           " KV heads evenly");
+  if (s.head_dim > kMaxHeadDim) {
+    refuse("a head of " + std::to_string(s.head_dim) + " values", kMaxHeadDim);
   }
-  if (s.head_dim < 1 || s.head_dim > kMaxHeadDim) {
-    refuse("a head of " + std::to_string(s.head_dim) + " values, not 1 to " +
-           std::to_string(kMaxHeadDim));
+  if (s.cache_rows > INT32_MAX) {
+    refuse("a cache of " + std::to_string(s.cache_rows) + " rows", INT32_MAX);
   }
-  if (s.n_tokens < 0 || s.n_tokens > s.cache_rows || s.cache_rows > INT32_MAX) {
-    refuse(std::to_string(s.n_tokens) + " tokens in a cache of " + std::to_string(s.cache_rows) +
-           " rows");
-  }
-  if (s.mask_shift < -1 || s.mask_shift > 1) {
-    refuse("a mask shifted by " + std::to_string(s.mask_shift) +
-           " positions, at most 1 either way");
-  }
-  if (s.window < 0) refuse("a window of " + std::to_string(s.window) + " keys");
   if (s.window == 0 || s.window > s.cache_rows) s.window = s.cache_rows;  // which hides nothing
-  if (s.k_head_stride < 0) refuse("a negative stride between K heads");
-  s.k_head_stride %= s.n_kv_heads * s.head_dim;
   return s;
 }
 

@@ -57,7 +57,27 @@ __device__ inline void prefetch([[maybe_unused]] const void* address) {
 template <class Stored, int kDim, bool kRegular>
 class TokenAttention {
  public:
-  __device__ explicit TokenAttention(const TokenCall& token);
+  __device__ explicit TokenAttention(const TokenCall& token)
+      : token_(token), exponents_(token.call.shape) {
+    const AttentionShape& shape = token.call.shape;
+    position_ = *token.call.first_pos;
+    g_ = static_cast<int>(blockIdx.x);
+    const int first = static_cast<int>(blockIdx.z) * kHeads,
+              n_kv_heads = static_cast<int>(gridDim.x);
+    head_ = shape.modulo_heads ? g_ + first * n_kv_heads : g_ * token.group + first;
+    head_step_ = shape.modulo_heads ? n_kv_heads : 1;
+    n_heads_ = token.group - first < kHeads ? token.group - first : kHeads;
+    head_dim_ = kRegular ? kDim : static_cast<int>(shape.head_dim);
+    row_values_ = n_kv_heads * head_dim_;
+    n_hidden_ = hidden_keys(shape, position_);
+    n_visible_ = visible_keys(shape, position_);
+    n_scored_ = scored_keys(shape, position_);
+    first_ = static_cast<int>(blockIdx.y) * kBlockKeys;
+    if constexpr (!kRegular) {
+      key_columns_ = key_columns(shape, g_);
+      value_columns_ = value_columns(shape, g_);
+    }
+  }
   /// True if some of its keys are seen, or scored for a trace.
   __device__ bool has_keys() const {
     return first_ < n_scored_ && (takes_part() || is_traced(token_.call.trace, 0));
@@ -70,8 +90,54 @@ class TokenAttention {
     load_keys(0);
     prefetch_values();
   }
-  __device__ void stage_queries();
-  __device__ void attend();
+  __device__ void stage_queries() {
+    constexpr int kFours = kDim / 4;
+    GRETA_NO_UNROLL
+    for (int i = static_cast<int>(threadIdx.x); i < n_heads_ * kFours; i += kTokenThreads) {
+      const int row = i / kFours, d = i % kFours * 4;
+      const float* from = token_.call.q + int64_t{head(row)} * head_dim_;
+      const Floats4 q =
+          greta::load_values<kRegular>(from, HeadColumns{0, 1, head_dim_}, d, head_dim_, head_dim_);
+      const QueryFour four = query_four(token_.call.shape, q);
+      QueryTile::store_four(shared().queries + row * kDimStride, d, four.low, four.high);
+    }
+    __syncthreads();
+  }
+  __device__ void attend() {
+    const int64_t n_heads = token_.call.shape.n_heads;
+    Scores scores = {};
+    multiply_keys(scores);
+    if (takes_part()) load_values(0);
+    for_traced(token_.call.trace.scores, [&](float* to, bool has_next, int tile, int i) {
+      const float scale = fabsf(token_.call.shape.scale);
+      to[0] = scores[tile].value[i] * scale;
+      if (has_next) to[n_heads] = scores[tile].value[i + 1] * scale;
+    });
+    if (!takes_part()) return;
+    mask(scores);
+    softmax(scores);
+    for_traced(token_.call.trace.probs, [&](float* to, bool has_next, int tile, int i) {
+      trace_two_weights(to, n_heads, has_next, scores[tile].value[i], scores[tile].value[i + 1],
+                        most_[QueryTile::slot(i)]);
+    });
+    leave_softmax();
+    if (wave_id() >= S::kDimWaves) return;
+    const uint16_t* const weights = shared().weights + QueryTile::place_of_queries(kKeyStride);
+    GRETA_NO_UNROLL
+    for (int piece = 0; piece < S::kPieces; ++piece) {
+      if (piece > 0) load_values(piece);
+      Outputs out = {};
+      GRETA_UNROLL
+      for (int step = 0; step < kKeyTiles; ++step) {
+        const auto w = QueryTile::load_queries(weights + step * 16, kKeyStride);
+        GRETA_UNROLL
+        for (int tile = 0; tile < S::kOwnDimTiles; ++tile) {
+          QueryTile::multiply_add(w, QueryTile::of_values(values_[step], tile), out[tile]);
+        }
+      }
+      leave_outputs(piece, out);
+    }
+  }
   // kernels/gpu/attention_mfma_token.hip:
   __device__ bool is_last() const {
     return is_last_block(token_.counters + blockIdx.z * gridDim.x + blockIdx.x,
@@ -125,20 +191,169 @@ class TokenAttention {
     return kRegular && first_ + kBlockKeys <= static_cast<int>(token_.call.shape.cache_rows);
   }
   static constexpr bool uses(int i) { return QueryTile::slot(i) < kSlots; }
+  /// Rows that are not scored may be anything; what they give is masked.
   template <bool kInside>
-  __device__ void load_keys_of(int piece);
+  __device__ void load_keys_of(int piece) {
+    // Which dimensions there are is not prepared ahead of the loop over pieces, in registers of its
+    // own.
+    const int own = piece * S::kPieceDims + QueryTile::key_dim(),
+              first = kRegular ? own : opaque(own);
+    GRETA_UNROLL
+    for (int tile = 0; tile < S::kOwnKeyTiles; ++tile) {
+      GRETA_UNROLL
+      for (int i = 0; i < QueryTile::kKeyRows; ++i) {
+        const int row = key_tile(tile) * 16 + QueryTile::key_row(i);
+        GRETA_UNROLL
+        for (int step = 0; step < S::kSteps; ++step) {
+          const int d = first + step * 16;
+          keys_[tile][step][i] =
+              of_row<Four<Stored>, kInside>(token_.call.k, key_columns_, row, d, n_scored_ - 1);
+        }
+      }
+    }
+  }
   __device__ void load_keys(int piece) {
     is_inside() ? load_keys_of<kRegular>(piece) : load_keys_of<false>(piece);
   }
-  __device__ void prefetch_values() const;
+  /// They are wanted when the keys' registers are free.
+  __device__ void prefetch_values() const {
+    if constexpr (!kRegular) return;
+    constexpr int kLine = 128 / sizeof(Stored), kRowLines = kDim / kLine;  // values
+    const Stored* const from = static_cast<const Stored*>(token_.call.v) + g_ * kDim;
+    for (int i = static_cast<int>(threadIdx.x); i < kBlockKeys * kRowLines; i += kTokenThreads) {
+      const int key = first_ + i / kRowLines;
+      if (key < n_visible_) prefetch(from + int64_t{key} * row_values_ + i % kRowLines * kLine);
+    }
+  }
   template <bool kInside>
-  __device__ void load_values_of(int piece);
-  __device__ void load_values(int piece);
-  __device__ void multiply_keys(Scores& scores);
-  __device__ void mask(Scores& scores) const;
-  __device__ void softmax(Scores& scores);
+  __device__ void load_values_of(int piece) {
+    const int d = first_dim(piece) + QueryTile::value_dim(S::kOwnDimTiles);
+    const int last = n_visible_ > 0 ? n_visible_ - 1 : 0;
+    GRETA_UNROLL
+    for (int tile = 0; tile < kKeyTiles; ++tile) {
+      GRETA_UNROLL
+      for (int i = 0; i < QueryTile::kValueKeys; ++i) {
+        values_[tile][i] = of_row<Run, kInside>(token_.call.v, value_columns_,
+                                                tile * 16 + QueryTile::value_key(i), d, last);
+      }
+    }
+  }
+  /// What a query does not see may be anything, and must not be multiplied even with 0.
+  __device__ void load_values(int piece) {
+    if (wave_id() >= S::kDimWaves) return;
+    is_inside() ? load_values_of<kRegular>(piece) : load_values_of<false>(piece);
+    if (sees_all()) return;
+    GRETA_UNROLL
+    for (int tile = 0; tile < kKeyTiles; ++tile) {
+      GRETA_UNROLL
+      for (int i = 0; i < QueryTile::kValueKeys; ++i) {
+        const int key = first_ + tile * 16 + QueryTile::value_key(i);
+        const int seen = mask_below(key, n_visible_) & ~mask_below(key, n_hidden_);
+        GRETA_UNROLL
+        for (Stored& value : values_[tile][i].value) value = masked(value, seen);
+      }
+    }
+  }
+  /// Scores of the wavefront's keys.
+  __device__ void multiply_keys(Scores& scores) {
+    const uint16_t* const queries = shared().queries + QueryTile::place_of_queries(kDimStride);
+    GRETA_NO_UNROLL
+    for (int piece = 0; piece < S::kPieces; ++piece) {
+      if (piece > 0) load_keys(piece);
+      GRETA_UNROLL
+      for (int step = 0; step < S::kSteps; ++step) {
+        const auto q =
+            QueryTile::load_queries(queries + piece * S::kPieceDims + step * 16, kDimStride);
+        GRETA_UNROLL
+        for (int tile = 0; tile < S::kOwnKeyTiles; ++tile) {
+          QueryTile::multiply_add(q, QueryTile::of_keys(keys_[tile][step]), scores[tile]);
+        }
+      }
+    }
+  }
+  __device__ void mask(Scores& scores) const {
+    if (sees_all()) return;
+    GRETA_UNROLL
+    for (int tile = 0; tile < S::kOwnKeyTiles; ++tile) {
+      GRETA_UNROLL
+      for (int i = 0; i < kValues; ++i) {
+        const bool seen = sees(key_tile(tile) * 16 + QueryTile::key(i));
+        scores[tile].value[i] = seen ? scores[tile].value[i] : -INFINITY;
+      }
+    }
+  }
+  /// Scores to weights, which lie in shared memory for all as well, as do the parts of their sums.
+  __device__ void softmax(Scores& scores) {
+    GRETA_UNROLL
+    for (int tile = 0; tile < S::kOwnKeyTiles; ++tile) {
+      float most[kSlots];
+      GRETA_UNROLL
+      for (int s = 0; s < kSlots; ++s) most[s] = exponents_.none().most;
+      GRETA_UNROLL
+      for (int i = 0; i < kValues; ++i) {
+        if (!uses(i)) continue;
+        float& here = most[QueryTile::slot(i)];
+        here = fmaxf(here, scores[tile].value[i]);
+      }
+      GRETA_UNROLL
+      for (int s = 0; s < kSlots; ++s) {
+        most[s] = QueryTile::reduce(most[s], Max{});
+        if (QueryTile::query_lane() == 0)
+          shared().maxima[key_tile(tile)][QueryTile::query(s)] = most[s];
+      }
+    }
+    __syncthreads();
+    float shifts[kSlots];
+    GRETA_UNROLL
+    for (int s = 0; s < kSlots; ++s) {
+      most_[s] = shared().maxima[0][QueryTile::query(s)];
+      GRETA_UNROLL
+      for (int tile = 1; tile < kKeyTiles; ++tile) {
+        most_[s] = fmaxf(most_[s], shared().maxima[tile][QueryTile::query(s)]);
+      }
+      shifts[s] = exponents_.shift_of(most_[s]);
+    }
+    GRETA_UNROLL
+    for (int tile = 0; tile < S::kOwnKeyTiles; ++tile) {
+      QueryTile::Sum& here = scores[tile];
+      GRETA_UNROLL
+      for (int i = 0; i < kValues; ++i) {
+        if (!uses(i)) continue;
+        here.value[i] = exponents_.weight(here.value[i], shifts[QueryTile::slot(i)]);
+      }
+      GRETA_UNROLL
+      for (int i = 0; i < kValues; i += 2) {
+        if (!uses(i)) continue;
+        const int row = QueryTile::query(QueryTile::slot(i));
+        store_as(shared().weights + row * kKeyStride + key_tile(tile) * 16 + QueryTile::key(i),
+                 half_pair<HalfType::kF16>(here.value[i], here.value[i + 1]));
+      }
+      GRETA_UNROLL
+      for (int s = 0; s < kSlots; ++s) {
+        shared().sums[key_tile(tile)][QueryTile::query(s)][QueryTile::query_lane()] =
+            QueryTile::own_sum(here, s);
+      }
+    }
+    __syncthreads();
+  }
+  /// Calls trace(to, has_next, tile, i) for keys of a head whose scores are values i and i + 1 of
+  /// the lane; the first one is in the trace, at `to`, the second one if has_next.
   template <class Trace>
-  __device__ void for_traced(float* array, Trace trace) const;
+  __device__ void for_traced(float* array, Trace trace) const {
+    float* const to = traced_block(array, token_.call.trace, 0);
+    if (to == nullptr) return;
+    GRETA_UNROLL
+    for (int i = 0; i < kValues; i += 2) {
+      const int row = QueryTile::query(QueryTile::slot(i));
+      if (!uses(i) || row >= n_heads_) continue;
+      GRETA_UNROLL
+      for (int tile = 0; tile < S::kOwnKeyTiles; ++tile) {
+        const int key = first_ + key_tile(tile) * 16 + QueryTile::key(i);
+        if (key > position_) continue;
+        trace(to + key * token_.call.shape.n_heads + head(row), key < position_, tile, i);
+      }
+    }
+  }
   // kernels/gpu/attention_mfma_token.hip:
   __device__ void leave_softmax() const;
   __device__ void leave_outputs(int piece, const Outputs& out) const;
@@ -170,256 +385,5 @@ class TokenAttention {
   Run values_[kKeyTiles][QueryTile::kValueKeys];
   float most_[kSlots];
 };
-
-template <class Stored, int kDim, bool kRegular>
-__device__ TokenAttention<Stored, kDim, kRegular>::TokenAttention(const TokenCall& token)
-    : token_(token), exponents_(token.call.shape) {
-  const AttentionShape& shape = token.call.shape;
-  position_ = *token.call.first_pos;
-  g_ = static_cast<int>(blockIdx.x);
-  const int first = static_cast<int>(blockIdx.z) * kHeads, n_kv_heads = static_cast<int>(gridDim.x);
-  head_ = shape.modulo_heads ? g_ + first * n_kv_heads : g_ * token.group + first;
-  head_step_ = shape.modulo_heads ? n_kv_heads : 1;
-  n_heads_ = token.group - first < kHeads ? token.group - first : kHeads;
-  head_dim_ = kRegular ? kDim : static_cast<int>(shape.head_dim);
-  row_values_ = n_kv_heads * head_dim_;
-  n_hidden_ = hidden_keys(shape, position_);
-  n_visible_ = visible_keys(shape, position_);
-  n_scored_ = scored_keys(shape, position_);
-  first_ = static_cast<int>(blockIdx.y) * kBlockKeys;
-  if constexpr (!kRegular) {
-    key_columns_ = key_columns(shape, g_);
-    value_columns_ = value_columns(shape, g_);
-  }
-}
-
-/// Rows that are not scored may be anything; what they give is masked.
-template <class Stored, int kDim, bool kRegular>
-template <bool kInside>
-__device__ void TokenAttention<Stored, kDim, kRegular>::load_keys_of(int piece) {
-  // Which dimensions there are is not prepared ahead of the loop over pieces, in registers of its
-  // own.
-  const int own = piece * S::kPieceDims + QueryTile::key_dim(),
-            first = kRegular ? own : opaque(own);
-  GRETA_UNROLL
-  for (int tile = 0; tile < S::kOwnKeyTiles; ++tile) {
-    GRETA_UNROLL
-    for (int i = 0; i < QueryTile::kKeyRows; ++i) {
-      const int row = key_tile(tile) * 16 + QueryTile::key_row(i);
-      GRETA_UNROLL
-      for (int step = 0; step < S::kSteps; ++step) {
-        const int d = first + step * 16;
-        keys_[tile][step][i] =
-            of_row<Four<Stored>, kInside>(token_.call.k, key_columns_, row, d, n_scored_ - 1);
-      }
-    }
-  }
-}
-
-/// They are wanted when the keys' registers are free.
-template <class Stored, int kDim, bool kRegular>
-__device__ void TokenAttention<Stored, kDim, kRegular>::prefetch_values() const {
-  if constexpr (!kRegular) return;
-  constexpr int kLine = 128 / sizeof(Stored), kRowLines = kDim / kLine;  // values
-  const Stored* const from = static_cast<const Stored*>(token_.call.v) + g_ * kDim;
-  for (int i = static_cast<int>(threadIdx.x); i < kBlockKeys * kRowLines; i += kTokenThreads) {
-    const int key = first_ + i / kRowLines;
-    if (key < n_visible_) prefetch(from + int64_t{key} * row_values_ + i % kRowLines * kLine);
-  }
-}
-
-template <class Stored, int kDim, bool kRegular>
-template <bool kInside>
-__device__ void TokenAttention<Stored, kDim, kRegular>::load_values_of(int piece) {
-  const int d = first_dim(piece) + QueryTile::value_dim(S::kOwnDimTiles);
-  const int last = n_visible_ > 0 ? n_visible_ - 1 : 0;
-  GRETA_UNROLL
-  for (int tile = 0; tile < kKeyTiles; ++tile) {
-    GRETA_UNROLL
-    for (int i = 0; i < QueryTile::kValueKeys; ++i) {
-      values_[tile][i] = of_row<Run, kInside>(token_.call.v, value_columns_,
-                                              tile * 16 + QueryTile::value_key(i), d, last);
-    }
-  }
-}
-
-/// What a query does not see may be anything, and must not be multiplied even with 0.
-template <class Stored, int kDim, bool kRegular>
-__device__ void TokenAttention<Stored, kDim, kRegular>::load_values(int piece) {
-  if (wave_id() >= S::kDimWaves) return;
-  is_inside() ? load_values_of<kRegular>(piece) : load_values_of<false>(piece);
-  if (sees_all()) return;
-  GRETA_UNROLL
-  for (int tile = 0; tile < kKeyTiles; ++tile) {
-    GRETA_UNROLL
-    for (int i = 0; i < QueryTile::kValueKeys; ++i) {
-      const int key = first_ + tile * 16 + QueryTile::value_key(i);
-      const int seen = mask_below(key, n_visible_) & ~mask_below(key, n_hidden_);
-      GRETA_UNROLL
-      for (Stored& value : values_[tile][i].value) value = masked(value, seen);
-    }
-  }
-}
-
-template <class Stored, int kDim, bool kRegular>
-__device__ void TokenAttention<Stored, kDim, kRegular>::stage_queries() {
-  constexpr int kFours = kDim / 4;
-  GRETA_NO_UNROLL
-  for (int i = static_cast<int>(threadIdx.x); i < n_heads_ * kFours; i += kTokenThreads) {
-    const int row = i / kFours, d = i % kFours * 4;
-    const float* from = token_.call.q + int64_t{head(row)} * head_dim_;
-    const Floats4 q =
-        greta::load_values<kRegular>(from, HeadColumns{0, 1, head_dim_}, d, head_dim_, head_dim_);
-    const QueryFour four = query_four(token_.call.shape, q);
-    QueryTile::store_four(shared().queries + row * kDimStride, d, four.low, four.high);
-  }
-  __syncthreads();
-}
-
-/// Scores of the wavefront's keys.
-template <class Stored, int kDim, bool kRegular>
-__device__ void TokenAttention<Stored, kDim, kRegular>::multiply_keys(Scores& scores) {
-  const uint16_t* const queries = shared().queries + QueryTile::place_of_queries(kDimStride);
-  GRETA_NO_UNROLL
-  for (int piece = 0; piece < S::kPieces; ++piece) {
-    if (piece > 0) load_keys(piece);
-    GRETA_UNROLL
-    for (int step = 0; step < S::kSteps; ++step) {
-      const auto q =
-          QueryTile::load_queries(queries + piece * S::kPieceDims + step * 16, kDimStride);
-      GRETA_UNROLL
-      for (int tile = 0; tile < S::kOwnKeyTiles; ++tile) {
-        QueryTile::multiply_add(q, QueryTile::of_keys(keys_[tile][step]), scores[tile]);
-      }
-    }
-  }
-}
-
-template <class Stored, int kDim, bool kRegular>
-__device__ void TokenAttention<Stored, kDim, kRegular>::mask(Scores& scores) const {
-  if (sees_all()) return;
-  GRETA_UNROLL
-  for (int tile = 0; tile < S::kOwnKeyTiles; ++tile) {
-    GRETA_UNROLL
-    for (int i = 0; i < kValues; ++i) {
-      const bool seen = sees(key_tile(tile) * 16 + QueryTile::key(i));
-      scores[tile].value[i] = seen ? scores[tile].value[i] : -INFINITY;
-    }
-  }
-}
-
-/// Scores to weights, which lie in shared memory for all as well, as do the parts of their sums.
-template <class Stored, int kDim, bool kRegular>
-__device__ void TokenAttention<Stored, kDim, kRegular>::softmax(Scores& scores) {
-  GRETA_UNROLL
-  for (int tile = 0; tile < S::kOwnKeyTiles; ++tile) {
-    float most[kSlots];
-    GRETA_UNROLL
-    for (int s = 0; s < kSlots; ++s) most[s] = exponents_.none().most;
-    GRETA_UNROLL
-    for (int i = 0; i < kValues; ++i) {
-      if (!uses(i)) continue;
-      float& here = most[QueryTile::slot(i)];
-      here = fmaxf(here, scores[tile].value[i]);
-    }
-    GRETA_UNROLL
-    for (int s = 0; s < kSlots; ++s) {
-      most[s] = QueryTile::reduce(most[s], Max{});
-      if (QueryTile::query_lane() == 0)
-        shared().maxima[key_tile(tile)][QueryTile::query(s)] = most[s];
-    }
-  }
-  __syncthreads();
-  float shifts[kSlots];
-  GRETA_UNROLL
-  for (int s = 0; s < kSlots; ++s) {
-    most_[s] = shared().maxima[0][QueryTile::query(s)];
-    GRETA_UNROLL
-    for (int tile = 1; tile < kKeyTiles; ++tile) {
-      most_[s] = fmaxf(most_[s], shared().maxima[tile][QueryTile::query(s)]);
-    }
-    shifts[s] = exponents_.shift_of(most_[s]);
-  }
-  GRETA_UNROLL
-  for (int tile = 0; tile < S::kOwnKeyTiles; ++tile) {
-    QueryTile::Sum& here = scores[tile];
-    GRETA_UNROLL
-    for (int i = 0; i < kValues; ++i) {
-      if (!uses(i)) continue;
-      here.value[i] = exponents_.weight(here.value[i], shifts[QueryTile::slot(i)]);
-    }
-    GRETA_UNROLL
-    for (int i = 0; i < kValues; i += 2) {
-      if (!uses(i)) continue;
-      const int row = QueryTile::query(QueryTile::slot(i));
-      store_as(shared().weights + row * kKeyStride + key_tile(tile) * 16 + QueryTile::key(i),
-               half_pair<HalfType::kF16>(here.value[i], here.value[i + 1]));
-    }
-    GRETA_UNROLL
-    for (int s = 0; s < kSlots; ++s) {
-      shared().sums[key_tile(tile)][QueryTile::query(s)][QueryTile::query_lane()] =
-          QueryTile::own_sum(here, s);
-    }
-  }
-  __syncthreads();
-}
-
-/// Calls trace(to, has_next, tile, i) for keys of a head whose scores are values i and i + 1 of the
-/// lane; the first one is in the trace, at `to`, the second one if has_next.
-template <class Stored, int kDim, bool kRegular>
-template <class Trace>
-__device__ void TokenAttention<Stored, kDim, kRegular>::for_traced(float* array,
-                                                                   Trace trace) const {
-  float* const to = traced_block(array, token_.call.trace, 0);
-  if (to == nullptr) return;
-  GRETA_UNROLL
-  for (int i = 0; i < kValues; i += 2) {
-    const int row = QueryTile::query(QueryTile::slot(i));
-    if (!uses(i) || row >= n_heads_) continue;
-    GRETA_UNROLL
-    for (int tile = 0; tile < S::kOwnKeyTiles; ++tile) {
-      const int key = first_ + key_tile(tile) * 16 + QueryTile::key(i);
-      if (key > position_) continue;
-      trace(to + key * token_.call.shape.n_heads + head(row), key < position_, tile, i);
-    }
-  }
-}
-
-template <class Stored, int kDim, bool kRegular>
-__device__ void TokenAttention<Stored, kDim, kRegular>::attend() {
-  const int64_t n_heads = token_.call.shape.n_heads;
-  Scores scores = {};
-  multiply_keys(scores);
-  if (takes_part()) load_values(0);
-  for_traced(token_.call.trace.scores, [&](float* to, bool has_next, int tile, int i) {
-    const float scale = fabsf(token_.call.shape.scale);
-    to[0] = scores[tile].value[i] * scale;
-    if (has_next) to[n_heads] = scores[tile].value[i + 1] * scale;
-  });
-  if (!takes_part()) return;
-  mask(scores);
-  softmax(scores);
-  for_traced(token_.call.trace.probs, [&](float* to, bool has_next, int tile, int i) {
-    trace_two_weights(to, n_heads, has_next, scores[tile].value[i], scores[tile].value[i + 1],
-                      most_[QueryTile::slot(i)]);
-  });
-  leave_softmax();
-  if (wave_id() >= S::kDimWaves) return;
-  const uint16_t* const weights = shared().weights + QueryTile::place_of_queries(kKeyStride);
-  GRETA_NO_UNROLL
-  for (int piece = 0; piece < S::kPieces; ++piece) {
-    if (piece > 0) load_values(piece);
-    Outputs out = {};
-    GRETA_UNROLL
-    for (int step = 0; step < kKeyTiles; ++step) {
-      const auto w = QueryTile::load_queries(weights + step * 16, kKeyStride);
-      GRETA_UNROLL
-      for (int tile = 0; tile < S::kOwnDimTiles; ++tile) {
-        QueryTile::multiply_add(w, QueryTile::of_values(values_[step], tile), out[tile]);
-      }
-    }
-    leave_outputs(piece, out);
-  }
-}
 
 }  // namespace greta::attention_mfma_detail

@@ -20,19 +20,6 @@ inline constexpr int kWeightsPerLoad = is_float_type(kType) ? 1 : 8;
 
 namespace dequant_detail {
 
-/// Eight bytes, one number each.
-struct alignas(8) Bytes8 {
-  uint32_t word[2];
-
-  __device__ int operator[](int i) const {
-    return static_cast<int>(word[i / 4] >> i % 4 * 8 & 0xff);
-  }
-};
-
-struct alignas(8) Words2 {
-  uint32_t word[2];
-};
-
 /// Scale and minimum of sub-block s of q4_k and q5_k: head is d, dmin and the twelve bytes that
 /// unpack_scale_min() reads, here by their words: bytes of registers, indexed, would be in memory.
 __device__ inline ScaleMin scale_min_of(const Words4& head, int s) {
@@ -43,9 +30,24 @@ __device__ inline ScaleMin scale_min_of(const Words4& head, int s) {
   return {static_cast<uint8_t>(scale), static_cast<uint8_t>(min)};
 }
 
-/// Eight values of q4_k or q5_k from their integers.
-__device__ inline void scale_eight(const Words4& head, int sub_block, const int (&q)[8],
-                                   float (&out)[8]) {
+/// The eight values of q4_k or q5_k from `first` on.
+template <WeightType kType>
+__device__ inline void load_eight(const DeviceWeights& w, int64_t first, float (&out)[8]) {
+  constexpr bool kFifths = kType == WeightType::kQ5_K;
+  const auto block = static_cast<uint64_t>(first) / 256;
+  const int at = static_cast<int>(first % 256), sub_block = at / 32;
+  const int place = qs_place(at / 64 * 32 + at % 32);
+  const auto qs = load_as<Words2>(plane_at<kType, 0>(w, block) + place);
+  uint32_t fifths = 0;
+  if constexpr (kFifths) {
+    fifths = load_as<uint32_t>(plane_at<kType, 1>(w, block) + 4 * sub_block) >> at % 32 / 4;
+  }
+  const auto head = load_as<Words4>(plane_at < kType, kFifths ? 2 : 1 > (w, block));
+  int q[8];
+  for (int i = 0; i < 8; ++i) {
+    q[i] = qs[i] >> sub_block % 2 * 4 & 15;
+    if constexpr (kFifths) q[i] |= static_cast<int>(fifths >> (i % 4 * 8 + i / 4) & 1) << 4;
+  }
   const ScaleMin pair = scale_min_of(head, sub_block);
   const float2 d = f16_pair(head.word[0]);
   const float scale = d.x * static_cast<float>(pair.scale);
@@ -63,7 +65,7 @@ __device__ inline void load_weights(const DeviceWeights& w, int64_t first,
   constexpr int kHead = has_fifth_bits(kType) ? 2 : 1;  // its plane
   const auto block = static_cast<uint64_t>(first) / 32;
   const int at = static_cast<int>(first % 32);
-  const auto qs = load_as<dequant_detail::Words2>(plane_at<kType, 0>(w, block) + at % 16);
+  const auto qs = load_as<Words2>(plane_at<kType, 0>(w, block) + at % 16);
   const float d = f16_value(load_as<uint16_t>(plane_at<kType, kHead>(w, block)));
   for (int i = 0; i < 8; ++i) {
     uint32_t nibbles = qs.word[i / 4] >> at / 16 * 4 & 0x0f0f0f0fu;
@@ -104,8 +106,7 @@ template <>
 __device__ inline void load_weights<WeightType::kQ8_0>(const DeviceWeights& w, int64_t first,
                                                        float (&out)[8]) {
   const auto block = static_cast<uint64_t>(first) / 32;
-  const auto qs =
-      load_as<dequant_detail::Bytes8>(plane_at<WeightType::kQ8_0, 0>(w, block) + first % 32);
+  const auto qs = load_as<Words2>(plane_at<WeightType::kQ8_0, 0>(w, block) + first % 32);
   const float d = f16_value(load_as<uint16_t>(plane_at<WeightType::kQ8_0, 1>(w, block)));
   for (int i = 0; i < 8; ++i) out[i] = d * static_cast<float>(static_cast<int8_t>(qs[i]));
 }
@@ -115,7 +116,7 @@ __device__ inline void load_weights<WeightType::kQ2_K>(const DeviceWeights& w, i
   constexpr WeightType kType = WeightType::kQ2_K;
   const auto block = static_cast<uint64_t>(first) / 256;
   const int at = static_cast<int>(first % 256), place = at / 128 * 32 + at % 32;
-  const auto qs = load_as<dequant_detail::Bytes8>(plane_at<kType, 0>(w, block) + place);
+  const auto qs = load_as<Words2>(plane_at<kType, 0>(w, block) + place);
   const auto pair = load_as<uint8_t>(plane_at<kType, 1>(w, block) + scale_place(at / 16));
   const float2 d = f16_pair(load_as<uint32_t>(plane_at<kType, 2>(w, block)));
   const float scale = d.x * static_cast<float>(pair & 15);
@@ -131,7 +132,7 @@ __device__ inline void load_weights<WeightType::kQ3_K>(const DeviceWeights& w, i
   const auto block = static_cast<uint64_t>(first) / 256;
   const int at = static_cast<int>(first % 256), place = at / 128 * 32 + at % 32;
   const int lane = at / 128 * 2 + at / 16 % 2, g = at / 32 % 4;
-  const auto qs = load_as<dequant_detail::Bytes8>(plane_at<kType, 0>(w, block) + place);
+  const auto qs = load_as<Words2>(plane_at<kType, 0>(w, block) + place);
   const auto thirds = load_as<uint32_t>(plane_at<kType, 1>(w, block) + 8 * lane + g / 2 * 4) >>
                       (g % 2 * 4 + at % 16 / 4);
   const auto& scales = reinterpret_cast<const uint8_t(&)[12]>(*plane_at<kType, 2>(w, block));
@@ -145,33 +146,12 @@ __device__ inline void load_weights<WeightType::kQ3_K>(const DeviceWeights& w, i
 template <>
 __device__ inline void load_weights<WeightType::kQ4_K>(const DeviceWeights& w, int64_t first,
                                                        float (&out)[8]) {
-  constexpr WeightType kType = WeightType::kQ4_K;
-  const auto block = static_cast<uint64_t>(first) / 256;
-  const int at = static_cast<int>(first % 256), sub_block = at / 32;
-  const int place = qs_place(at / 64 * 32 + at % 32);
-  const auto qs = load_as<dequant_detail::Bytes8>(plane_at<kType, 0>(w, block) + place);
-  const auto head = load_as<Words4>(plane_at<kType, 1>(w, block));
-  int q[8];
-  for (int i = 0; i < 8; ++i) q[i] = qs[i] >> sub_block % 2 * 4 & 15;
-  dequant_detail::scale_eight(head, sub_block, q, out);
+  dequant_detail::load_eight<WeightType::kQ4_K>(w, first, out);
 }
 template <>
 __device__ inline void load_weights<WeightType::kQ5_K>(const DeviceWeights& w, int64_t first,
                                                        float (&out)[8]) {
-  constexpr WeightType kType = WeightType::kQ5_K;
-  const auto block = static_cast<uint64_t>(first) / 256;
-  const int at = static_cast<int>(first % 256), sub_block = at / 32;
-  const int place = qs_place(at / 64 * 32 + at % 32);
-  const auto qs = load_as<dequant_detail::Bytes8>(plane_at<kType, 0>(w, block) + place);
-  const auto fifths =
-      load_as<uint32_t>(plane_at<kType, 1>(w, block) + 4 * sub_block) >> at % 32 / 4;
-  const auto head = load_as<Words4>(plane_at<kType, 2>(w, block));
-  int q[8];
-  for (int i = 0; i < 8; ++i) {
-    const auto fifth = static_cast<int>(fifths >> (i % 4 * 8 + i / 4) & 1);
-    q[i] = (qs[i] >> sub_block % 2 * 4 & 15) | fifth << 4;
-  }
-  dequant_detail::scale_eight(head, sub_block, q, out);
+  dequant_detail::load_eight<WeightType::kQ5_K>(w, first, out);
 }
 template <>
 __device__ inline void load_weights<WeightType::kQ6_K>(const DeviceWeights& w, int64_t first,
@@ -179,10 +159,8 @@ __device__ inline void load_weights<WeightType::kQ6_K>(const DeviceWeights& w, i
   constexpr WeightType kType = WeightType::kQ6_K;
   const auto block = static_cast<uint64_t>(first) / 256;
   const int at = static_cast<int>(first % 256), half = at / 128, i0 = at % 128;
-  const auto ql =
-      load_as<dequant_detail::Bytes8>(plane_at<kType, 0>(w, block) + half * 64 + i0 % 64);
-  const auto qh =
-      load_as<dequant_detail::Bytes8>(plane_at<kType, 1>(w, block) + half * 32 + i0 % 32);
+  const auto ql = load_as<Words2>(plane_at<kType, 0>(w, block) + half * 64 + i0 % 64);
+  const auto qh = load_as<Words2>(plane_at<kType, 1>(w, block) + half * 32 + i0 % 32);
   const auto scale = load_as<int8_t>(plane_at<kType, 2>(w, block) + scale_place(at / 16));
   const float d = f16_value(load_as<uint16_t>(plane_at<kType, 3>(w, block)));
   const float factor = d * static_cast<float>(scale);

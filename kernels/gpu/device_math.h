@@ -204,7 +204,15 @@ __device__ inline void store_as(void* address, const T& value) {
 #endif
 }
 
-/// 16 bytes that move as one.
+/// 8 bytes, and 16, that move as one.
+struct alignas(8) Words2 {
+  uint32_t word[2];
+
+  /// Byte i.
+  __device__ int operator[](int i) const {
+    return static_cast<int>(word[i / 4] >> i % 4 * 8 & 0xff);
+  }
+};
 struct alignas(16) Words4 {
   uint32_t word[4];
 };

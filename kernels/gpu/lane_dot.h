@@ -37,79 +37,75 @@ namespace greta {
 template <int kRows, int kTokens>
 using LaneSums = float[kRows][kTokens];
 
-template <WeightType kType>
-struct LaneDot;
-
 namespace lane_dot_detail {
 
-/// 16 bytes of weights: read once, so kept out of the first-level cache, and in this order with
-/// what is volatile: before waiting for earlier kernels.
-__device__ inline Words4 load_once(const std::byte* address) {
+// Loads of weights, in this order with what is volatile: before waiting for earlier kernels.
+// load_once() keeps what is read once out of the first-level cache; the others are of fields that
+// several lanes read.
 #if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
+__device__ inline Words4 load_once(const std::byte* address) {
   Words4 v;
   asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
                : "l"(address));
   return v;
-#else
-  return load_as<Words4>(address);
-#endif
 }
-
-/// Fields that several lanes read.
 __device__ inline Words4 load_shared_field(const std::byte* address) {
-#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
   Words4 v;
   asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
                : "l"(address));
   return v;
-#else
-  return load_as<Words4>(address);
-#endif
 }
-__device__ inline uint32_t load_word(const std::byte* address) {
-#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
-  uint32_t v;
-  asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(v) : "l"(address));
-  return v;
-#else
-  return load_as<uint32_t>(address);
-#endif
-}
-struct alignas(8) Words2 {
-  uint32_t word[2];
-};
 __device__ inline Words2 load_pair(const std::byte* address) {
-#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
   Words2 v;
   asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];"
                : "=r"(v.word[0]), "=r"(v.word[1])
                : "l"(address));
   return v;
-#else
-  return load_as<Words2>(address);
-#endif
+}
+__device__ inline uint32_t load_word(const std::byte* address) {
+  uint32_t v;
+  asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(v) : "l"(address));
+  return v;
 }
 __device__ inline uint16_t load_half(const std::byte* address) {
-#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
   uint16_t v;
   asm volatile("ld.global.nc.u16 %0, [%1];" : "=h"(v) : "l"(address));
   return v;
-#else
-  return load_as<uint16_t>(address);
-#endif
 }
+#else
+__device__ inline Words4 load_once(const std::byte* address) { return load_as<Words4>(address); }
+__device__ inline Words4 load_shared_field(const std::byte* address) {
+  return load_as<Words4>(address);
+}
+__device__ inline Words2 load_pair(const std::byte* address) { return load_as<Words2>(address); }
+__device__ inline uint32_t load_word(const std::byte* address) {
+  return load_as<uint32_t>(address);
+}
+__device__ inline uint16_t load_half(const std::byte* address) {
+  return load_as<uint16_t>(address);
+}
+#endif
 
 struct Scale {
   float scale, min;
 };
 
-/// add() with digits.
-template <class Dot, int kRows, int kTokens>
-__device__ inline void add_digits(const typename Dot::Raw (&raw)[kRows], uint32_t lane,
-                                  const LaneX<kTokens>& x, LaneSums<kRows, kTokens>& sums) {
-  using Units = typename Dot::Units;
+/// The part of LaneDot that types with DigitUnits share.
+template <class Dot>
+struct DigitDot {
+  using Units = DigitUnits<Dot>;
+
+  template <class Raw, int kRows, int kTokens>
+  __device__ static void add(const Raw (&raw)[kRows], uint32_t lane, const LaneX<kTokens>& x,
+                             LaneSums<kRows, kTokens>& sums);
+};
+
+template <class Dot>
+template <class Raw, int kRows, int kTokens>
+__device__ void DigitDot<Dot>::add(const Raw (&raw)[kRows], uint32_t lane, const LaneX<kTokens>& x,
+                                   LaneSums<kRows, kTokens>& sums) {
   constexpr int kChunks = Units::kChunks / Dot::kSlots;  // of a slot
   GRETA_UNROLL
   for (int slot = 0; slot < Dot::kSlots; ++slot) {
@@ -300,7 +296,8 @@ struct FloatDot : Interleaved<4, kType == WeightType::kF32 ? 4 : 8> {
 // ---- Blocks of 32: a unit is 16 bytes, half a block of q8_0 or a whole one of nibbles.
 
 template <WeightType kType>
-struct Block32Dot : Interleaved<2, kType == WeightType::kQ8_0 ? 16 : 32> {
+struct Block32Dot : Interleaved<2, kType == WeightType::kQ8_0 ? 16 : 32>,
+                    DigitDot<Block32Dot<kType>> {
   static constexpr bool kNibbles = kType != WeightType::kQ8_0;
   static constexpr bool kFifths = has_fifth_bits(kType);
   static constexpr int kHeadPlane = kFifths ? 2 : 1;
@@ -310,7 +307,6 @@ struct Block32Dot : Interleaved<2, kType == WeightType::kQ8_0 ? 16 : 32> {
   static constexpr float kUnit = kFifths ? 8 : kNibbles && kType != WeightType::kIQ4_NL ? 16 : 1;
   static constexpr float kZero = kFifths ? 16 : 8;
   using Places = Interleaved<2, kNibbles ? 32 : 16>;
-  using Units = DigitUnits<Block32Dot>;
 
   using Head = std::conditional_t<kHasMins, uint32_t, uint16_t>;  ///< d, and m if there is one
 
@@ -368,32 +364,13 @@ struct Block32Dot : Interleaved<2, kType == WeightType::kQ8_0 ? 16 : 32> {
       return {f16_value(raw.head[slot]) * (1 / kUnit), 0.0f};
     }
   }
-  template <int kRows, int kTokens>
-  __device__ static void add(const Raw (&raw)[kRows], uint32_t lane, const LaneX<kTokens>& x,
-                             LaneSums<kRows, kTokens>& sums) {
-    add_digits<Block32Dot>(raw, lane, x, sums);
-  }
 };
 
 }  // namespace lane_dot_detail
 
-template <>
-struct LaneDot<WeightType::kF32> : lane_dot_detail::FloatDot<WeightType::kF32> {};
-template <>
-struct LaneDot<WeightType::kF16> : lane_dot_detail::FloatDot<WeightType::kF16> {};
-template <>
-struct LaneDot<WeightType::kBF16> : lane_dot_detail::FloatDot<WeightType::kBF16> {};
-template <>
-struct LaneDot<WeightType::kQ8_0> : lane_dot_detail::Block32Dot<WeightType::kQ8_0> {};
-template <>
-struct LaneDot<WeightType::kQ4_0> : lane_dot_detail::Block32Dot<WeightType::kQ4_0> {};
-template <>
-struct LaneDot<WeightType::kQ4_1> : lane_dot_detail::Block32Dot<WeightType::kQ4_1> {};
-template <>
-struct LaneDot<WeightType::kQ5_0> : lane_dot_detail::Block32Dot<WeightType::kQ5_0> {};
-template <>
-struct LaneDot<WeightType::kQ5_1> : lane_dot_detail::Block32Dot<WeightType::kQ5_1> {};
-template <>
-struct LaneDot<WeightType::kIQ4_NL> : lane_dot_detail::Block32Dot<WeightType::kIQ4_NL> {};
+/// Here of the types that are no k-types.
+template <WeightType kType>
+struct LaneDot : std::conditional_t<is_float_type(kType), lane_dot_detail::FloatDot<kType>,
+                                    lane_dot_detail::Block32Dot<kType>> {};
 
 }  // namespace greta

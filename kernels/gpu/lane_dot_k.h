@@ -62,82 +62,48 @@ __device__ inline Scale sub_block_scale(const Words4& head, uint32_t lane) {
   return {d.x * byte_value<kSlot>(scales), d.y * byte_value<kSlot>(mins)};
 }
 
-struct Q4KDot : QuarterInOrder {
-  using Units = DigitUnits<Q4KDot>;
+template <WeightType kType>
+struct QuarterDot : QuarterInOrder, DigitDot<QuarterDot<kType>> {
+  static constexpr bool kFifths = kType == WeightType::kQ5_K;
 
   struct Raw {
     Words4 qs[2];
+    Words2 fifths;  ///< of the two sub-blocks, where they lie apart
     Words4 head;
   };
 
   template <bool>
   __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, uint32_t step,
                               uint32_t lane, Raw& raw) {
-    constexpr WeightType kType = WeightType::kQ4_K;
     if (!present(cols, step, lane)) return;
     const uint32_t block = block_index(row, cols, step, lane);
     const std::byte* const qs = piece_at<16>(w.plane[0], 8 * block + lane_in_block(lane));
     raw.qs[0] = load_once(qs);
     raw.qs[1] = load_once(qs + 64);
-    raw.head = load_shared_field(plane_at<kType, 1>(w, block));
+    if constexpr (kFifths) {
+      raw.fifths = load_pair(piece_at<8>(w.plane[1], 4 * block + lane_in_block(lane)));
+    }
+    raw.head = load_shared_field(plane_at < kType, kFifths ? 2 : 1 > (w, block));
   }
 
+  /// High nibbles alone are taken as 16·(q − 8).
   __device__ static void words(const Raw& raw, int chunk, uint32_t (&w)[4]) {
     GRETA_UNROLL
     for (int i = 0; i < 4; ++i) {
       const uint32_t word = raw.qs[chunk % 2].word[i];
-      w[i] = chunk < 2 ? word & 0x0f0f0f0fu : high_nibbles(word);
+      if constexpr (kFifths) {
+        const uint32_t fifths = fifths_at(raw.fifths.word[chunk / 2], chunk % 2 * 4 + i);
+        w[i] = ((chunk < 2 ? word : word >> 4) & 0x0f0f0f0fu) | (fifths & 0x10101010u);
+      } else {
+        w[i] = chunk < 2 ? word & 0x0f0f0f0fu : high_nibbles(word);
+      }
     }
   }
   __device__ static Scale scale(const Raw& raw, uint32_t lane, int slot) {
     if (slot == 0) return sub_block_scale<0>(raw.head, lane);
     const Scale s = sub_block_scale<1>(raw.head, lane);
+    if constexpr (kFifths) return s;
     return {s.scale * 0x1p-4f, fmaf(s.scale, -8.0f, s.min)};
-  }
-  template <int kRows, int kTokens>
-  __device__ static void add(const Raw (&raw)[kRows], uint32_t lane, const LaneX<kTokens>& x,
-                             LaneSums<kRows, kTokens>& sums) {
-    add_digits<Q4KDot>(raw, lane, x, sums);
-  }
-};
-
-struct Q5KDot : QuarterInOrder {
-  using Units = DigitUnits<Q5KDot>;
-
-  struct Raw {
-    Words4 qs[2];
-    Words2 fifths;  ///< of the two sub-blocks
-    Words4 head;
-  };
-
-  template <bool>
-  __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, uint32_t step,
-                              uint32_t lane, Raw& raw) {
-    constexpr WeightType kType = WeightType::kQ5_K;
-    if (!present(cols, step, lane)) return;
-    const uint32_t block = block_index(row, cols, step, lane);
-    const std::byte* const qs = piece_at<16>(w.plane[0], 8 * block + lane_in_block(lane));
-    raw.qs[0] = load_once(qs);
-    raw.qs[1] = load_once(qs + 64);
-    raw.fifths = load_pair(piece_at<8>(w.plane[1], 4 * block + lane_in_block(lane)));
-    raw.head = load_shared_field(plane_at<kType, 2>(w, block));
-  }
-
-  __device__ static void words(const Raw& raw, int chunk, uint32_t (&w)[4]) {
-    GRETA_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const uint32_t word = raw.qs[chunk % 2].word[i];
-      const uint32_t fifths = fifths_at(raw.fifths.word[chunk / 2], chunk % 2 * 4 + i);
-      w[i] = ((chunk < 2 ? word : word >> 4) & 0x0f0f0f0fu) | (fifths & 0x10101010u);
-    }
-  }
-  __device__ static Scale scale(const Raw& raw, uint32_t lane, int slot) {
-    return slot == 0 ? sub_block_scale<0>(raw.head, lane) : sub_block_scale<1>(raw.head, lane);
-  }
-  template <int kRows, int kTokens>
-  __device__ static void add(const Raw (&raw)[kRows], uint32_t lane, const LaneX<kTokens>& x,
-                             LaneSums<kRows, kTokens>& sums) {
-    add_digits<Q5KDot>(raw, lane, x, sums);
   }
 
  private:
@@ -161,10 +127,8 @@ struct EveryOther : Quarters {
 
 // A piece of qs has their low two bits.
 
-struct Q2KDot : EveryOther {
+struct Q2KDot : EveryOther, DigitDot<Q2KDot> {
   static constexpr bool kHasMins = true;
-  using Units = DigitUnits<Q2KDot>;
-
   struct Raw {
     Words4 qs;
     uint32_t scales;  ///< of g = 0 .. 3, with their mins
@@ -194,17 +158,10 @@ struct Q2KDot : EveryOther {
     const float min = d.y * static_cast<float>(raw.scales >> (8 * g + 4) & 15);
     return {scale * 0x1p-6f, fmaf(scale, -2.0f, min)};
   }
-  template <int kRows, int kTokens>
-  __device__ static void add(const Raw (&raw)[kRows], uint32_t lane, const LaneX<kTokens>& x,
-                             LaneSums<kRows, kTokens>& sums) {
-    add_digits<Q2KDot>(raw, lane, x, sums);
-  }
 };
 
-struct Q3KDot : EveryOther {
+struct Q3KDot : EveryOther, DigitDot<Q3KDot> {
   static constexpr bool kHasMins = false;
-  using Units = DigitUnits<Q3KDot>;
-
   struct Raw {
     Words4 qs;
     Words2 thirds;       ///< of g = 0, 1 and of g = 2, 3
@@ -245,20 +202,13 @@ struct Q3KDot : EveryOther {
     const auto scale = static_cast<float>(static_cast<int>(low | high << 4) - 32);
     return {f16_value(raw.d) * scale * 0x1p-5f, 0.0f};
   }
-  template <int kRows, int kTokens>
-  __device__ static void add(const Raw (&raw)[kRows], uint32_t lane, const LaneX<kTokens>& x,
-                             LaneSums<kRows, kTokens>& sums) {
-    add_digits<Q3KDot>(raw, lane, x, sums);
-  }
 };
 
 // The low bits are the low nibbles of two pieces of ql (g = 0, 1) and the high ones (g = 2, 3), and
 // one piece of qh has the high bits.
 
-struct Q6KDot : EveryOther {
+struct Q6KDot : EveryOther, DigitDot<Q6KDot> {
   static constexpr bool kHasMins = false;
-  using Units = DigitUnits<Q6KDot>;
-
   struct Raw {
     Words4 ql[2];
     Words4 qh;
@@ -294,11 +244,6 @@ struct Q6KDot : EveryOther {
     const auto scale = static_cast<float>(static_cast<int8_t>(raw.scales >> 8 * g));
     return {f16_value(raw.d) * scale * 0x1p-2f, 0.0f};
   }
-  template <int kRows, int kTokens>
-  __device__ static void add(const Raw (&raw)[kRows], uint32_t lane, const LaneX<kTokens>& x,
-                             LaneSums<kRows, kTokens>& sums) {
-    add_digits<Q6KDot>(raw, lane, x, sums);
-  }
 };
 
 }  // namespace lane_dot_detail
@@ -308,9 +253,9 @@ struct LaneDot<WeightType::kQ2_K> : lane_dot_detail::Q2KDot {};
 template <>
 struct LaneDot<WeightType::kQ3_K> : lane_dot_detail::Q3KDot {};
 template <>
-struct LaneDot<WeightType::kQ4_K> : lane_dot_detail::Q4KDot {};
+struct LaneDot<WeightType::kQ4_K> : lane_dot_detail::QuarterDot<WeightType::kQ4_K> {};
 template <>
-struct LaneDot<WeightType::kQ5_K> : lane_dot_detail::Q5KDot {};
+struct LaneDot<WeightType::kQ5_K> : lane_dot_detail::QuarterDot<WeightType::kQ5_K> {};
 template <>
 struct LaneDot<WeightType::kQ6_K> : lane_dot_detail::Q6KDot {};
 

@@ -63,20 +63,32 @@ __device__ inline void low_or_high(const Words4& words, int shift, uint32_t* out
   for (int i = 0; i < 4; ++i) out[i] = words.word[i] >> shift & 0x0f0f0f0fu;
 }
 
-/// Of sub-block s of q4_k and q5_k.
-__device__ inline void scale_and_min(const Words4& head, int s, Unpacked& out) {
-  const ScaleMin pair = dequant_detail::scale_min_of(head, s);
+}  // namespace unpack_detail
+
+/// Weights 32·piece on of 256, as `planes` have them. Here of q4_k and q5_k.
+template <WeightType kType>
+__device__ inline Unpacked unpack(const RowPlanes& planes, int piece) {
+  constexpr bool kFifths = kType == WeightType::kQ5_K;
+  static_assert(kFifths || kType == WeightType::kQ4_K);
+  Unpacked out;
+  GRETA_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    const std::byte* const at = planes.plane[0] + qs_place(piece / 2 * 32 + half * 16);
+    unpack_detail::low_or_high(unpack_detail::words_at(at), piece % 2 * 4, out.bytes + 4 * half);
+  }
+  if constexpr (kFifths) {
+    const auto fifths = load_as<uint32_t>(planes.plane[1] + 4 * piece);
+    GRETA_UNROLL
+    for (int i = 0; i < 8; ++i) out.bytes[i] |= (fifths >> i & 0x01010101u) << 4;
+  }
+  const Words4 head = unpack_detail::words_at(planes.plane[kFifths ? 2 : 1]);
+  const ScaleMin pair = dequant_detail::scale_min_of(head, piece);
   const float2 d = f16_pair(head.word[0]);
   out.scale[0] = out.scale[1] = d.x * static_cast<float>(pair.scale);
   out.min = d.y * static_cast<float>(pair.min);
   out.offset = 0;
+  return out;
 }
-
-}  // namespace unpack_detail
-
-/// Weights 32·piece on of 256, as `planes` have them.
-template <WeightType kType>
-__device__ inline Unpacked unpack(const RowPlanes& planes, int piece);
 
 /// True if there is an unpack() for a type.
 template <WeightType kType>
@@ -107,31 +119,6 @@ __device__ inline Unpacked unpack<WeightType::kQ8_0>(const RowPlanes& planes, in
   out.offset = 128;
   out.scale[0] = out.scale[1] = f16_value(load_as<uint16_t>(planes.plane[1] + piece * 2));
   out.min = 0;
-  return out;
-}
-template <>
-__device__ inline Unpacked unpack<WeightType::kQ4_K>(const RowPlanes& planes, int piece) {
-  Unpacked out;
-  GRETA_UNROLL
-  for (int half = 0; half < 2; ++half) {
-    const std::byte* const at = planes.plane[0] + qs_place(piece / 2 * 32 + half * 16);
-    unpack_detail::low_or_high(unpack_detail::words_at(at), piece % 2 * 4, out.bytes + 4 * half);
-  }
-  unpack_detail::scale_and_min(unpack_detail::words_at(planes.plane[1]), piece, out);
-  return out;
-}
-template <>
-__device__ inline Unpacked unpack<WeightType::kQ5_K>(const RowPlanes& planes, int piece) {
-  Unpacked out;
-  GRETA_UNROLL
-  for (int half = 0; half < 2; ++half) {
-    const std::byte* const at = planes.plane[0] + qs_place(piece / 2 * 32 + half * 16);
-    unpack_detail::low_or_high(unpack_detail::words_at(at), piece % 2 * 4, out.bytes + 4 * half);
-  }
-  const auto fifths = load_as<uint32_t>(planes.plane[1] + 4 * piece);
-  GRETA_UNROLL
-  for (int i = 0; i < 8; ++i) out.bytes[i] |= (fifths >> i & 0x01010101u) << 4;
-  unpack_detail::scale_and_min(unpack_detail::words_at(planes.plane[2]), piece, out);
   return out;
 }
 template <>
@@ -266,7 +253,7 @@ struct PlaneRows {
   /// Bytes that a row has in a stage, an odd number of 16 so that rows lie in other banks; 0: what
   /// is not copied, because it is no multiple of 16: an access brings a row's next ones as well.
   static constexpr int row_bytes(int plane) {
-    const int bytes = plane_field(kWeight, plane).bytes * kBlocks;
+    const int bytes = plane_field<kWeight>(plane).bytes * kBlocks;
     return bytes % 16 != 0 || bytes == 0 ? 0 : bytes / 16 % 2 == 0 ? bytes + 16 : bytes;
   }
   static constexpr int plane_place(int plane) {
@@ -287,14 +274,8 @@ struct PlaneRows {
   __device__ static void convert(const RowPlace& place, int part, const std::byte* stage,
                                  uint16_t* tile) {
     if (place.column >= place.cols) return;
-    const uint64_t block = first_block(place);
-    RowPlanes planes;
-    GRETA_UNROLL
-    for (int i = 0; i < kMaxPlanes; ++i) {
-      planes.plane[i] = kStaged && row_bytes(i) > 0
-                            ? stage + plane_place(i) + converted_row() * row_bytes(i)
-                            : place.w.plane[i] + block * plane_field(kWeight, i).bytes;
-    }
+    const RowPlanes planes{{plane_of<0>(place, stage), plane_of<1>(place, stage),
+                            plane_of<2>(place, stage), plane_of<3>(place, stage)}};
     const Unpacked unpacked = unpack<kWeight>(planes, part * kRowThreads + converted_share());
     uint16_t* const to =
         tile + converted_row() * tile_stride(kPartColumns) + converted_share() * kUnpacked;
@@ -315,8 +296,16 @@ struct PlaneRows {
     return place.row * (place.cols / kBlock) + place.column / kBlock;
   }
   template <int kPlane>
+  __device__ static const std::byte* plane_of(const RowPlace& place, const std::byte* stage) {
+    if constexpr (kStaged && row_bytes(kPlane) > 0) {
+      return stage + plane_place(kPlane) + converted_row() * row_bytes(kPlane);
+    } else {
+      return place.w.plane[kPlane] + first_block(place) * plane_field<kWeight>(kPlane).bytes;
+    }
+  }
+  template <int kPlane>
   __device__ static void copy_plane(const RowPlace& place, int i, std::byte* stage) {
-    constexpr int kChunks = plane_field(kWeight, kPlane).bytes * kBlocks / 16;
+    constexpr int kChunks = plane_field<kWeight>(kPlane).bytes * kBlocks / 16;
     if constexpr (kStaged && row_bytes(kPlane) > 0) {
       const std::byte* const from = plane_at<kWeight, kPlane>(place.w, first_block(place));
       std::byte* const to = stage + plane_place(kPlane) + copied_row(i) * row_bytes(kPlane);

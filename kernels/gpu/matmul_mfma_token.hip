@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 
 #include "kernels/gpu/matmul_mfma.h"
 #include "kernels/gpu/matmul_mfma_rows.h"
 #include "kernels/gpu/matmul_stage.h"
-#include "kernels/gpu/matmul_tasks.h"
+#include "kernels/gpu/matmul_task.h"
 #include "kernels/gpu/matrix_core.h"
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/weight_planes.h"
@@ -77,8 +76,7 @@ __device__ Job job_of(const Task& task, const Split& split, uint32_t group, uint
     const uint32_t of_each = split.n_tiles / 2;
     return {tile / of_each, (group * of_each + tile % of_each) * kTileRows, column};
   }
-  const uint32_t part = (group >= task.parts[1].first_group ? 1u : 0u) +
-                        (group >= task.parts[2].first_group ? 1u : 0u);
+  const uint32_t part = part_of(task, group);
   return {part, ((group - task.parts[part].first_group) * split.n_tiles + tile) * kTileRows,
           column};
 }
@@ -264,14 +262,7 @@ void launch_rows(Task task, Stream& stream) {
               static_cast<uint32_t>(chunk), 0};
   const bool gated = task.finish == Finish::kGated;
   split.n_tiles = std::max(gated ? 2u : 1u, kJobs / split.n_chunks);
-  task.n_groups = 0;
-  const int n_parts = gated ? 1 : task.n_parts;  // with groups of their own
-  const int64_t group_rows = int64_t{kTileRows} * (gated ? split.n_tiles / 2 : split.n_tiles);
-  for (int i = 0; i < static_cast<int>(kMaxProducts); ++i) {
-    Part& part = task.parts[i];
-    part.first_group = i < n_parts ? task.n_groups : std::numeric_limits<uint32_t>::max();
-    if (i < n_parts) task.n_groups += blocks_for(part.rows, group_rows);
-  }
+  number_groups(task, int64_t{kTileRows} * (gated ? split.n_tiles / 2 : split.n_tiles));
   task.segment_steps = steps_of_x<Rows>(task.cols);
   launch({.name = "matmul_mfma_token",
           .grid = {1, std::min<unsigned>(task.n_groups, 512u / Block::kThreads *

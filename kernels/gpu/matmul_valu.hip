@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -11,7 +10,6 @@
 #include "kernels/gpu/lane_dot_k.h"
 #include "kernels/gpu/matmul_stage.h"
 #include "kernels/gpu/matmul_task.h"
-#include "kernels/gpu/matmul_tasks.h"
 #include "kernels/gpu/matmul_valu.h"
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/wave.h"
@@ -71,8 +69,7 @@ __device__ Job job_of(const Task& task, uint32_t group, uint32_t team) {
     constexpr uint32_t kPairs = B::kTeams / 2;
     return {team / kPairs, (group * kPairs + team % kPairs) * B::kRows};
   }
-  const uint32_t part = (group >= task.parts[1].first_group ? 1u : 0u) +
-                        (group >= task.parts[2].first_group ? 1u : 0u);
+  const uint32_t part = part_of(task, group);
   return {part, ((group - task.parts[part].first_group) * B::kTeams + team) * B::kRows};
 }
 
@@ -271,21 +268,9 @@ uint32_t segment_steps(const Task& task, int n_tokens) {
       std::clamp<size_t>(most_bytes / token_step, 1, std::max(1u, n_steps)));
 }
 
-/// Lays the groups of all parts out behind each other. of_teams: rows that a block's teams have at
-/// a time.
-void number_groups(Task& task, int of_teams) {
-  task.n_groups = 0;
-  const int n_parts = task.finish == Finish::kGated ? 1 : task.n_parts;  // with groups of their own
-  for (int i = 0; i < static_cast<int>(kMaxProducts); ++i) {
-    Part& part = task.parts[i];
-    part.first_group = i < n_parts ? task.n_groups : std::numeric_limits<uint32_t>::max();
-    if (i < n_parts) task.n_groups += blocks_for(part.rows, group_rows(task.finish, of_teams));
-  }
-}
-
 template <WeightType kType, class B, bool kAligned = true>
 void launch_blocks(Task task, Stream& stream) {
-  number_groups(task, B::kGroupRows);
+  number_groups(task, group_rows(task.finish, B::kGroupRows));
   task.segment_steps = segment_steps<kType>(task, B::kTokens);
   // Neighbouring blocks take the same weights for other tokens, so that one finds in the cache what
   // the other has fetched. With many tiles there are more blocks than fit at once: then they need
@@ -308,7 +293,7 @@ void launch_blocks(Task task, Stream& stream) {
 /// Rows of the processor that has most of them.
 template <class B>
 int64_t most_rows(Task task) {
-  number_groups(task, B::kGroupRows);
+  number_groups(task, group_rows(task.finish, B::kGroupRows));
   return int64_t{blocks_for(task.n_groups, n_processors())} * B::kGroupRows;
 }
 

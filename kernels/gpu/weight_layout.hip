@@ -45,8 +45,9 @@ __global__ __launch_bounds__(kLayoutThreads) void arrange_kernel(const std::byte
   if (to >= n_blocks * kBlockBytes) return;
   GRETA_UNROLL
   for (int plane = 0; plane < kMaxPlanes; ++plane) {
-    const PlaneField field = plane_field(kType, plane);
-    const int64_t in_plane = to - n_blocks * plane_start(kType, plane);
+    constexpr Planes kPlanes = planes_of(kType);
+    const PlaneField field = kPlanes.field[plane];
+    const int64_t in_plane = to - n_blocks * plane_start(kPlanes, plane);
     if (in_plane >= 0 && in_plane < n_blocks * field.bytes) {
       const int64_t block = in_plane / field.bytes;
       const auto place = static_cast<int>(in_plane % field.bytes);

@@ -2,9 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
-#include <string>
-#include <type_traits>
 
 #include "kernels/blocks.h"
 #include "kernels/matrix.h"
@@ -13,10 +10,6 @@
 // Host and device code.
 
 namespace greta {
-
-constexpr bool is_float_type(WeightType type) {
-  return type == WeightType::kF32 || type == WeightType::kF16 || type == WeightType::kBF16;
-}
 
 /// Of the types with blocks of 32 whose nibbles lie as in q4_0: whether the fifth bits lie apart,
 /// and whether an m follows d.
@@ -36,73 +29,52 @@ struct PlaneField {
 inline constexpr int kMaxPlanes = 4;
 
 /// The fields of a type in the order of their planes; of 0 bytes beyond the last.
-constexpr PlaneField plane_field(WeightType type, int plane) {
+struct Planes {
+  WeightType type;
+  PlaneField field[kMaxPlanes];
+};
+/// Float types have none.
+constexpr Planes planes_of(WeightType type) {
   constexpr int kHead = 16;  // d, dmin and scales of q4_k and q5_k
-  switch (type) {
-    case WeightType::kQ4_0: {
-      constexpr PlaneField fields[kMaxPlanes] = {{offsetof(BlockQ4_0, qs), 16}, {0, 2}};
-      return fields[plane];
-    }
-    case WeightType::kQ4_1: {
-      constexpr PlaneField fields[kMaxPlanes] = {{offsetof(BlockQ4_1, qs), 16}, {0, 4}};
-      return fields[plane];
-    }
-    case WeightType::kQ5_0: {
-      constexpr PlaneField fields[kMaxPlanes] = {
-          {offsetof(BlockQ5_0, qs), 16}, {offsetof(BlockQ5_0, qh), 4}, {0, 2}};
-      return fields[plane];
-    }
-    case WeightType::kQ5_1: {
-      constexpr PlaneField fields[kMaxPlanes] = {
-          {offsetof(BlockQ5_1, qs), 16}, {offsetof(BlockQ5_1, qh), 4}, {0, 4}};
-      return fields[plane];
-    }
-    case WeightType::kIQ4_NL: {
-      constexpr PlaneField fields[kMaxPlanes] = {{offsetof(BlockIQ4NL, qs), 16}, {0, 2}};
-      return fields[plane];
-    }
-    case WeightType::kQ8_0: {
-      constexpr PlaneField fields[kMaxPlanes] = {{offsetof(BlockQ8_0, qs), 32}, {0, 2}};
-      return fields[plane];
-    }
-    case WeightType::kQ2_K: {
-      constexpr PlaneField fields[kMaxPlanes] = {{offsetof(BlockQ2K, qs), 64},
-                                                 {offsetof(BlockQ2K, scales), 16},
-                                                 {offsetof(BlockQ2K, d), 4}};
-      return fields[plane];
-    }
-    case WeightType::kQ3_K: {
-      constexpr PlaneField fields[kMaxPlanes] = {{offsetof(BlockQ3K, qs), 64},
-                                                 {offsetof(BlockQ3K, hmask), 32},
-                                                 {offsetof(BlockQ3K, scales), 12},
-                                                 {offsetof(BlockQ3K, d), 2}};
-      return fields[plane];
-    }
-    case WeightType::kQ4_K: {
-      constexpr PlaneField fields[kMaxPlanes] = {{offsetof(BlockQ4K, qs), 128}, {0, kHead}};
-      return fields[plane];
-    }
-    case WeightType::kQ5_K: {
-      constexpr PlaneField fields[kMaxPlanes] = {
-          {offsetof(BlockQ5K, qs), 128}, {offsetof(BlockQ5K, qh), 32}, {0, kHead}};
-      return fields[plane];
-    }
-    case WeightType::kQ6_K: {
-      constexpr PlaneField fields[kMaxPlanes] = {{offsetof(BlockQ6K, ql), 128},
-                                                 {offsetof(BlockQ6K, qh), 64},
-                                                 {offsetof(BlockQ6K, scales), 16},
-                                                 {offsetof(BlockQ6K, d), 2}};
-      return fields[plane];
-    }
-    default:
-      return {0, 0};
+  constexpr Planes kPlanes[] = {
+      {WeightType::kQ4_0, {{offsetof(BlockQ4_0, qs), 16}, {0, 2}}},
+      {WeightType::kQ4_1, {{offsetof(BlockQ4_1, qs), 16}, {0, 4}}},
+      {WeightType::kQ5_0, {{offsetof(BlockQ5_0, qs), 16}, {offsetof(BlockQ5_0, qh), 4}, {0, 2}}},
+      {WeightType::kQ5_1, {{offsetof(BlockQ5_1, qs), 16}, {offsetof(BlockQ5_1, qh), 4}, {0, 4}}},
+      {WeightType::kIQ4_NL, {{offsetof(BlockIQ4NL, qs), 16}, {0, 2}}},
+      {WeightType::kQ8_0, {{offsetof(BlockQ8_0, qs), 32}, {0, 2}}},
+      {WeightType::kQ2_K,
+       {{offsetof(BlockQ2K, qs), 64},
+        {offsetof(BlockQ2K, scales), 16},
+        {offsetof(BlockQ2K, d), 4}}},
+      {WeightType::kQ3_K,
+       {{offsetof(BlockQ3K, qs), 64},
+        {offsetof(BlockQ3K, hmask), 32},
+        {offsetof(BlockQ3K, scales), 12},
+        {offsetof(BlockQ3K, d), 2}}},
+      {WeightType::kQ4_K, {{offsetof(BlockQ4K, qs), 128}, {0, kHead}}},
+      {WeightType::kQ5_K,
+       {{offsetof(BlockQ5K, qs), 128}, {offsetof(BlockQ5K, qh), 32}, {0, kHead}}},
+      {WeightType::kQ6_K,
+       {{offsetof(BlockQ6K, ql), 128},
+        {offsetof(BlockQ6K, qh), 64},
+        {offsetof(BlockQ6K, scales), 16},
+        {offsetof(BlockQ6K, d), 2}}}};
+  for (const Planes& one : kPlanes) {
+    if (one.type == type) return one;
   }
+  return {type, {}};
+}
+template <WeightType kType>
+constexpr PlaneField plane_field(int plane) {
+  constexpr Planes kPlanes = planes_of(kType);
+  return kPlanes.field[plane];
 }
 
 /// Bytes of a block in the planes before this one.
-constexpr int plane_start(WeightType type, int plane) {
+constexpr int plane_start(const Planes& planes, int plane) {
   int bytes = 0;
-  for (int i = 0; i < plane; ++i) bytes += plane_field(type, i).bytes;
+  for (int i = 0; i < plane; ++i) bytes += planes.field[i].bytes;
   return bytes;
 }
 
@@ -149,55 +121,18 @@ struct DeviceWeights {
 inline DeviceWeights device_weights(const Matrix& w) {
   const WeightTypeInfo& info = weight_type_info(w.type);
   const int64_t n_blocks = w.rows * w.cols / static_cast<int64_t>(info.block_values);
+  const Planes planes = planes_of(w.type);
   DeviceWeights result{};
-  for (int i = 0; i < kMaxPlanes; ++i) result.plane[i] = w.data + n_blocks * plane_start(w.type, i);
+  for (int i = 0; i < kMaxPlanes; ++i) result.plane[i] = w.data + n_blocks * plane_start(planes, i);
   return result;
 }
 
 /// Where block `block` has field `kPlane`.
 template <WeightType kType, int kPlane>
 constexpr const std::byte* plane_at(const DeviceWeights& w, uint64_t block) {
-  constexpr int kBytes = plane_field(kType, kPlane).bytes;
+  constexpr int kBytes = plane_field<kType>(kPlane).bytes;
   static_assert(kBytes > 0);
   return w.plane[kPlane] + block * kBytes;
-}
-
-/// Calls f with std::integral_constant<WeightType, type>: the one switch by which launchers choose
-/// among the kernels of a template.
-template <class F>
-void with_weight_type(WeightType type, F f) {
-  switch (type) {
-    case WeightType::kF32:
-      return f(std::integral_constant<WeightType, WeightType::kF32>{});
-    case WeightType::kF16:
-      return f(std::integral_constant<WeightType, WeightType::kF16>{});
-    case WeightType::kQ4_0:
-      return f(std::integral_constant<WeightType, WeightType::kQ4_0>{});
-    case WeightType::kQ4_1:
-      return f(std::integral_constant<WeightType, WeightType::kQ4_1>{});
-    case WeightType::kQ5_0:
-      return f(std::integral_constant<WeightType, WeightType::kQ5_0>{});
-    case WeightType::kQ5_1:
-      return f(std::integral_constant<WeightType, WeightType::kQ5_1>{});
-    case WeightType::kIQ4_NL:
-      return f(std::integral_constant<WeightType, WeightType::kIQ4_NL>{});
-    case WeightType::kQ8_0:
-      return f(std::integral_constant<WeightType, WeightType::kQ8_0>{});
-    case WeightType::kQ2_K:
-      return f(std::integral_constant<WeightType, WeightType::kQ2_K>{});
-    case WeightType::kQ3_K:
-      return f(std::integral_constant<WeightType, WeightType::kQ3_K>{});
-    case WeightType::kQ4_K:
-      return f(std::integral_constant<WeightType, WeightType::kQ4_K>{});
-    case WeightType::kQ5_K:
-      return f(std::integral_constant<WeightType, WeightType::kQ5_K>{});
-    case WeightType::kQ6_K:
-      return f(std::integral_constant<WeightType, WeightType::kQ6_K>{});
-    case WeightType::kBF16:
-      return f(std::integral_constant<WeightType, WeightType::kBF16>{});
-  }
-  throw std::invalid_argument("no kernel for weight type " +
-                              std::to_string(static_cast<uint32_t>(type)));
 }
 
 }  // namespace greta

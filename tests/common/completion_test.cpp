@@ -27,20 +27,26 @@ struct Completion : testing::Test {
     run->add_option("--suite", text, "A name or a file")
         ->check(offers([] { return std::vector<std::string>{"b3_13"}; }))
         ->option_text("NAME|FILE");
-    app.add_subcommand("check", "")->add_option("run", text)->check(offers_answer("names 'a b'"));
+    app.add_subcommand("check", "")->add_option("run", text)->check(offers_rows("SELECT name"));
   }
 
-  /// What bash offers for the last of these words.
-  std::string offered(const std::string& words) {
-    std::ofstream(folder / "c") << completion_script(app, "bash");
-    std::ofstream(folder / "my-tool")
-        << "#!/bin/sh\necho name; for i in \"$@\"; do echo \"$i\"; done\n";
-    const std::string command =
-        "cd " + folder.path().string() +
-        " && chmod +x my-tool && PATH=$PWD:$PATH bash -c '. ./c; COMP_WORDS=(" + words +
-        "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _my_tool; printf \"%s,\" \"${COMPREPLY[@]}\"' "
-        "2>&1";
-    return output_of(command);
+  /// Candidates for the last of these words.
+  std::string offered(const std::vector<std::string>& words) {
+    const auto ask = [](const std::string& database, const std::string& sql) {
+      return std::vector<std::string>{database, sql, "a b", "two\nlines"};
+    };
+    return completions(app, words, ask);
+  }
+
+  /// What bash makes of them, when the program answers with `lines`.
+  std::string shown(const std::string& words, const std::string& lines) {
+    std::ofstream(folder / "c") << completion_script("my-tool", "bash");
+    std::ofstream(folder / "my-tool") << "#!/bin/sh\nprintf '%b' '" + lines + "'\n";
+    return output_of("cd " + folder.path().string() +
+                     " && chmod +x my-tool && PATH=$PWD:$PATH bash -c '. ./c; COMP_WORDS=(" +
+                     words +
+                     "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _my_tool; printf \"%s,\" "
+                     "\"${COMPREPLY[@]}\"' 2>&1");
   }
   static std::string output_of(const std::string& command) {
     FILE* pipe = popen(command.c_str(), "r");
@@ -57,39 +63,51 @@ struct Completion : testing::Test {
   TemporaryFolder folder;
 };
 
-TEST_F(Completion, OfBashKnowsCommandsOptionsAndValues) {
-  EXPECT_EQ(offered("my-tool r"), "run,");
-  EXPECT_EQ(offered("my-tool --d"), "--db,");
-  EXPECT_EQ(offered("my-tool run --q"), "--quiet,");
-  EXPECT_EQ(offered("my-tool run --d"), "--db,") << "the program's own go everywhere";
-  EXPECT_EQ(offered("my-tool --db x run --ga"), "--gate,") << "x is no command";
-  EXPECT_EQ(offered("my-tool run --gate \"\""), "strict,numeric,");
-  EXPECT_EQ(offered("my-tool run --gate n"), "numeric,");
-  EXPECT_EQ(offered("my-tool run --limit \"\""), ",") << "anything";
-  EXPECT_EQ(offered("my-tool check --gate s"), ",") << "of another command";
+TEST_F(Completion, KnowsCommandsOptionsAndValues) {
+  const std::string asked = "SELECT name";
+  const struct {
+    std::vector<std::string> words;
+    std::string lines;
+  } cases[] = {
+      {{"my-tool", "r"}, "run\tIt's a [command]: of some words\n"},
+      {{"my-tool", ""}, "run\tIt's a [command]: of some words\ncheck\n"},
+      {{"my-tool", "run", "--q"}, "--quiet\tNot a word\n"},
+      {{"my-tool", "run", "--d"}, "--db\n"},  // the program's own go everywhere
+      {{"my-tool", "--db", "run", "run", "--ga"}, "--gate\tWhich\n"},  // the first is no command
+      {{"my-tool", "run", "--gate", ""}, "strict\nnumeric\n"},
+      {{"my-tool", "run", "--gate", "n"}, "numeric\n"},
+      {{"my-tool", "run", "--gate=n"}, "--gate=numeric\n"},
+      {{"my-tool", "run", "--limit", ""}, ""},
+      {{"my-tool", "check", "--gate", "s"}, ""},  // of another command
+      {{"my-tool", "run", "--route", "wo=g"}, "wo=gemm\n"},
+      {{"my-tool", "run", "--tensors", "attn_out,l"}, "attn_out,logits\n:nospace\n"},
+      {{"my-tool", "run", "-o", "x"}, ":files\n"},
+      {{"my-tool", "run", "--suite", "b"}, "b3_13\n:files\n"},
+      {{"my-tool", "check", "a"}, "a b\n"},  // no name of two lines
+      {{"my-tool", "--db", "y", "check", "y"}, "y\n"},
+      {{"my-tool", "--db=y", "check", "y"}, "y\n"},
+      {{"my-tool", "check", "S"}, asked + "\n"},
+      {{}, ""},
+  };
+  for (const auto& [words, lines] : cases) {
+    EXPECT_EQ(offered(words), lines) << testing::PrintToString(words);
+  }
 }
 
 TEST_F(Completion, OfBashCompletesWhatReadlineTakesApart) {
-  EXPECT_EQ(offered("my-tool run --gate = n"), "numeric,");
-  EXPECT_EQ(offered("my-tool run --gate ="), "strict,numeric,");
-  EXPECT_EQ(offered("my-tool run --route wo = g"), "gemm,");
-  EXPECT_EQ(offered("my-tool run --route wo ="), "dot,gemm,");
-  EXPECT_EQ(offered("my-tool run --route wo=g"), "wo=gemm,") << "where it is told not to";
-  EXPECT_EQ(offered("my-tool --db = x run --ga"), "--gate,");
-}
-
-TEST_F(Completion, OfBashCompletesListsFilesAndAnswers) {
-  EXPECT_EQ(offered("my-tool run --tensors attn_out,l"), "attn_out,logits,");
-  EXPECT_EQ(offered("my-tool run --out my"), "my-tool,");
-  EXPECT_EQ(offered("my-tool run -o my"), "my-tool,");
-  EXPECT_EQ(offered("my-tool run --suite b"), "b3_13,");
-  EXPECT_EQ(offered("my-tool run --suite my"), "my-tool,");
-  EXPECT_EQ(offered("my-tool check \"\""), "--format,tsv,names,a\\ b,");
-  EXPECT_EQ(offered("my-tool --db y check y"), "y,") << "of the database that is named";
+  EXPECT_EQ(shown("my-tool run --gate = n", "--gate=numeric\n"), "numeric,");
+  EXPECT_EQ(shown("my-tool run --gate =", "--gate=strict\n--gate=numeric\n"), "strict,numeric,");
+  EXPECT_EQ(shown("my-tool run --route wo = g", "wo=gemm\n"), "gemm,");
+  EXPECT_EQ(shown("my-tool run --route wo=g", "wo=gemm\n"), "wo=gemm,")
+      << "where it is told not to";
+  EXPECT_EQ(shown("my-tool run --gat", "--gate\tWhich\n"), "--gate,") << "no description";
+  EXPECT_EQ(shown("my-tool check a", "a b\n"), "a\\ b,");
+  EXPECT_EQ(shown("my-tool run --out my", ":files\n"), "my-tool,");
+  EXPECT_EQ(shown("my-tool run --out=my", ":files\n"), "my-tool,");
 }
 
 TEST_F(Completion, IsNotWhatAnErrorPrints) {
-  completion_script(app, "bash");
+  offered({"my-tool", "run", "--route", ""});
   try {
     app.parse("my-tool run --route", true);
     FAIL() << "a value is missing";
@@ -101,7 +119,7 @@ TEST_F(Completion, IsNotWhatAnErrorPrints) {
 TEST_F(Completion, ScriptsParse) {
   for (const std::string& shell : completed_shells()) {
     SCOPED_TRACE(shell);
-    std::ofstream(folder / "c") << completion_script(app, shell);
+    std::ofstream(folder / "c") << completion_script("my-tool", shell);
     if (std::system(("command -v " + shell + " >/dev/null 2>&1").c_str()) != 0) {
       std::cout << "skipped: " << shell << " is not installed\n";
       continue;
@@ -110,19 +128,19 @@ TEST_F(Completion, ScriptsParse) {
   }
 }
 
-TEST_F(Completion, OfZshAndFishHasWhatBashHas) {
-  const std::string zsh = completion_script(app, "zsh"), fish = completion_script(app, "fish");
-  const auto has = [](const std::string& script, const std::string& wanted) {
-    return script.find(wanted) != std::string::npos;
-  };
-  EXPECT_EQ(zsh.find("#compdef my-tool\n"), 0u);
-  EXPECT_TRUE(has(zsh, "'--gate[Which]:value:(strict numeric)'")) << zsh;
-  EXPECT_TRUE(has(zsh, "'run:It'\\''s a [command]: of some words'")) << zsh;
-  EXPECT_TRUE(has(zsh, "'--tensors[Several]:value:_values -s , word attn_out logits'")) << zsh;
-  EXPECT_TRUE(has(fish, "-n '__fish_seen_subcommand_from run' -l gate -r -f -a 'strict numeric'"))
-      << fish;
-  EXPECT_TRUE(has(fish, "-l out -s o -r -F -d 'Where to'")) << fish;
-  EXPECT_TRUE(has(fish, "'It\\'s a [command]: of some words'")) << fish;
+TEST_F(Completion, TheManualSpellsWhatRoffWouldRead) {
+  app.description("A tool");
+  const std::string page = manual_page(app, {{"", "\nNOTES\n.Not a request, and 'none\n"},
+                                             {"run", "\nBy hand:\n  my-tool run \\n-x\n"}});
+  for (const char* part :
+       {".TH MY-TOOL 1\n", "my\\-tool \\- A tool\n", ".SS run\nIt's a [command]: of some words.\n",
+        "\\fB\\-o,\\-\\-out\\fR \\fIFILE\\fR\nWhere to\n",
+        "By hand:\n.RS 4\n.EX\nmy\\-tool run \\en\\-x\n.EE\n.RE\n",
+        ".SH NOTES\n\\&.Not a request"}) {
+    EXPECT_NE(page.find(part), std::string::npos) << part << "\n" << page;
+  }
+  add_manual(app, {{"run", "More of it."}});
+  EXPECT_NE(app.get_subcommand("run")->help().find("More of it."), std::string::npos);
 }
 
 }  // namespace

@@ -162,8 +162,11 @@ TEST_F(MergeTest, OfADamagedFileMergesNothing) {
 }
 
 TEST_F(MergeTest, NeitherWritesToTheOtherFileNorRunsWhatItDefines) {
+  std::filesystem::create_directories(folder_ / "file:x?mode=memory");
+  const std::filesystem::path odd =
+      folder_ / "file:x?mode=memory" / "o ?#%'; DROP TABLE run; --.db";
   {
-    Warehouse other(path("o ?#%.db"));
+    Warehouse other(odd);
     fill(other, "b");
     other.db.exec(
         "DROP VIEW stated_attribute; CREATE VIEW stated_attribute AS SELECT load_extension('x') AS "
@@ -171,9 +174,9 @@ TEST_F(MergeTest, NeitherWritesToTheOtherFileNorRunsWhatItDefines) {
         "CREATE TRIGGER theirs AFTER INSERT ON run BEGIN SELECT RAISE(FAIL, 'ran'); END");
     make_durable(other.db);
   }
-  std::filesystem::permissions(path("o ?#%.db"), std::filesystem::perms::owner_read);
+  std::filesystem::permissions(odd, std::filesystem::perms::owner_read);
   Warehouse into(path("into.db"));
-  EXPECT_EQ(merge(into.db, path("o ?#%.db")).rows, 6);
+  EXPECT_EQ(merge(into.db, odd).rows, 6);
   EXPECT_TRUE(check_database(into.db).empty());
 }
 
@@ -390,38 +393,21 @@ TEST_F(MergeTest, RefusesAndChangesNothing) {
   EXPECT_EQ(into.rows("SELECT count(*) FROM pragma_database_list WHERE name = 'other'"), "0");
 }
 
-TEST_F(MergeTest, StatusOfAFinishedRunWins) {
-  Warehouse other(path("other.db")), into(path("into.db"));
-  into.run({.name = "a", .status = "running"});
-  other.run({.name = "a", .status = "complete"});
-  merge(into.db, path("other.db"));
-  EXPECT_EQ(into.rows("SELECT status FROM run"), "complete");
-}
-
-TEST_F(MergeTest, OddFileNamesAreOnlyNames) {
-  std::filesystem::create_directories(folder_ / "file:x?mode=memory");
-  std::filesystem::path odd = folder_ / "file:x?mode=memory" / "o'; DROP TABLE run; --.db";
-  {
-    Warehouse other(odd);
-    fill(other, "b");
+TEST_F(MergeTest, ARunThatEndedHasEndedAndOneThatFailedHasFailed) {
+  for (const auto& [here, there] : {std::pair("running", "complete"), {"complete", "failed"}}) {
+    const std::string name = std::string(there) + ".db";
+    Warehouse into(path("into_" + name)), other(path(name));
+    for (const auto& [w, status] : {std::pair(&into, here), {&other, there}}) {
+      w->run({.name = "e/x", .status = status});
+      w->db.exec("INSERT INTO source(run_id, sha256, shape, bytes) VALUES (1, '" +
+                 std::string(status) +
+                 "', 'run', 1);"
+                 "INSERT INTO run_event SELECT id, replace(sha256, 'running', 'start'), 1, 1, ''"
+                 " FROM source");
+    }
+    merge(into.db, path(name));
+    EXPECT_EQ(into.rows("SELECT status FROM run"), there);
   }
-  Warehouse into(path("into.db"));
-  EXPECT_EQ(merge(into.db, odd).rows, 6);
-}
-
-TEST_F(MergeTest, ARunThatFailedInEitherFileHasFailed) {
-  Warehouse into(path("into.db")), other(path("other.db"));
-  const auto say = [](Warehouse& w, const std::string& kind) {
-    w.run({.name = "e/x", .status = "complete"});
-    w.db.exec("INSERT INTO source(run_id, sha256, shape, bytes) VALUES (1, '" + kind +
-              "', 'run', 1);"
-              "INSERT INTO run_event SELECT id, '" +
-              kind + "', 1, 1, '' FROM source");
-  };
-  say(into, "complete");
-  say(other, "failed");
-  merge(into.db, path("other.db"));
-  EXPECT_EQ(into.rows("SELECT status FROM run"), "failed");
 }
 
 TEST_F(MergeTest, AFileOfAnUnfinishedIngestIsRefused) {

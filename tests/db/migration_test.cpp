@@ -141,12 +141,6 @@ TEST_P(EarlierVersion, HasWhatANewFileHasThen) {
   }
 }
 
-TEST_P(EarlierVersion, KnowsLineages) {
-  SQLite::Database db = open_for_writing(file_);
-  EXPECT_EQ(number_of(db, "SELECT count(*) FROM lineage_member"),
-            number_of(db, "SELECT count(*) FROM run"));
-}
-
 TEST_P(EarlierVersion, AQuestionNamesTheCommandThatHelps) {
   try {
     open_for_reading(file_);
@@ -156,11 +150,6 @@ TEST_P(EarlierVersion, AQuestionNamesTheCommandThatHelps) {
               file_.string() + " has format version " + std::to_string(GetParam()) +
                   ", not 10: `greta-db upgrade " + file_.string() + "` brings it to this one");
   }
-  SQLite::Database db = open_unchanged(file_);
-  EXPECT_EQ(pragma(db, "user_version"), GetParam());
-}
-
-TEST_P(EarlierVersion, IsNotChangedByAMergeThatReadsIt) {
   SQLite::Database into = open_for_writing(folder_ / "into.db");
   EXPECT_THROW(merge(into, file_), DatabaseError);
   SQLite::Database db = open_unchanged(file_);

@@ -84,5 +84,15 @@ TEST_F(Records, APromptThatIsNewForgetsTheVerdict) {
   EXPECT_EQ(unjudged(), "");
 }
 
+TEST_F(Records, FreeNamesAreCountedOn) {
+  for (const char* name : {"r", "r#2", "#", "x#"}) add_run(name);
+  EXPECT_EQ(free_run_name(db, "new"), "new");
+  EXPECT_EQ(free_run_name(db, "r"), "r#3");
+  EXPECT_EQ(free_run_name(db, "r#2"), "r#3");
+  EXPECT_EQ(free_run_name(db, "r#7"), "r#7");
+  EXPECT_EQ(free_run_name(db, "#"), "##2");
+  EXPECT_EQ(free_run_name(db, "x#"), "x##2");
+}
+
 }  // namespace
 }  // namespace greta

@@ -46,11 +46,13 @@ TEST_F(Archives, ACutArchiveGivesItsWholeMembers) {
   EXPECT_EQ(count("source"), 2);
 }
 
-TEST_F(Archives, AnArchiveInAnArchiveIsNotPassedOver) {
-  folder.write(kRun + "runs.tgz",
-               gzipped(tarred({{"in.tgz", gzipped(tarred({{"p0_trace.jsonl", small_trace()}}))}})));
-  EXPECT_EQ(take().errors, 1);
+TEST_F(Archives, AnArchiveIsToldByItsContentTooAndNotPassedOverInAnother) {
+  const std::string inner = tarred({{"p0_trace.jsonl", small_trace()}});
+  folder.write(kRun + "runs.tgz", gzipped(tarred({{"in.tgz", gzipped(inner)}, {"in", inner}})));
+  EXPECT_EQ(take().errors, 2);
   EXPECT_EQ(count("source"), 0);
+  folder.write(kRun + "lies.jsonl.gz", gzipped(inner));
+  EXPECT_EQ(take().rows, 4);
 }
 
 TEST_F(Archives, NoRunPassesBesideOneThatIsCalledAText) {

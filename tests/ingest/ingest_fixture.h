@@ -124,17 +124,19 @@ inline void expect_every_line_accounted_for(SQLite::Database& db) {
     if (!is_lines(path)) continue;
     SCOPED_TRACE(path);
     std::string bytes;
-    const auto read = [&bytes](ContentReader& reader) {
+    const size_t bang = std::min(path.find('!'), path.size());
+    const auto reader = open_content(path.substr(0, bang));
+    const auto read = [&](ContentReader& from) {
       char buffer[4096];
-      for (size_t n; (n = reader.read(buffer, sizeof buffer)) > 0;) bytes.append(buffer, n);
+      for (size_t n; (n = from.read(buffer, sizeof buffer)) > 0;) bytes.append(buffer, n);
     };
-    if (const size_t bang = path.find('!'); bang == std::string::npos) {
-      read(*open_content(path));
+    if (bang == path.size()) {
+      read(*reader);
     } else {
       for_each_member(
-          path.substr(0, bang),
-          [&](const ArchiveMember& member, ContentReader& reader) {
-            if (member.path == path.substr(bang + 1)) read(reader);
+          *reader,
+          [&](const ArchiveMember& member, std::unique_ptr<ContentReader> content) {
+            if (member.path == path.substr(bang + 1)) read(*content);
           },
           [](const std::string&, const std::string&) {});
     }

@@ -8,7 +8,7 @@
 #include <regex>
 #include <set>
 
-#include "db/sql_files.h"
+#include "db/schema.h"
 #include "tests/judged.h"
 #include "tests/queries/warehouse.h"
 

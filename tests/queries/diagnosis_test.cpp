@@ -52,149 +52,51 @@ std::string codes(Warehouse& w, const std::string& sql) {
   return w.rows(sql);
 }
 
-/// A pair beyond rounding at position 37 of layer 2, whose decode row has this hash.
-void fails_as(Warehouse& w, uint64_t hash, const std::string& tensor = "q_post_rope") {
-  w.add(prefill(tensor, 2, 100).sketched({5, 0, 0, 1}),
-        decode(tensor, 2, hash).sketched({1, 2, 4, 0}));
+/// A row of q_post_rope, layer 2.
+Row qp(uint64_t hash) { return prefill("q_post_rope", 2, hash); }
+Row qd(uint64_t hash) { return decode("q_post_rope", 2, hash); }
+
+/// A pair beyond rounding at position 37 of layer 2, whose decode row has hash 101.
+const std::vector<Row> kFails = {qp(100).sketched({5, 0, 0, 1}), qd(101).sketched({1, 2, 4, 0})};
+
+std::vector<Row> fails_beside(const std::vector<Row>& more) {
+  std::vector<Row> all = kFails;
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
 }
 
-TEST(Diagnosis, NothingOfARunThatPassesOrDiffersByRounding) {
+/// Two sides of these values.
+std::vector<Row> pair_of(const std::string& tensor, const std::vector<float>& x,
+                         const std::vector<float>& y, int64_t pos = 37) {
+  return {prefill(tensor, 2, 1).at(pos).length(std::ssize(x)).sketched(x),
+          decode(tensor, 2, 2).at(pos).length(std::ssize(y)).sketched(y)};
+}
+
+void add(Warehouse& w, const std::vector<Row>& rows) {
+  for (const Row& row : rows) w.add(row);
+}
+
+/// "FINDING|evidence" of all findings of these rows, a line each; all are of position 37.
+void expect_findings(const std::string& expected, const std::vector<Row>& rows,
+                     const char* by_hand = "") {
   Warehouse w;
-  w.match("x_in", 0);
-  w.rounding("attn_out", 0);
-  w.add(prefill("attn_out", 0, 2).at(36));
-  EXPECT_EQ(findings(w), "");
+  add(w, rows);
+  w.db.exec(by_hand);
+  std::string said;
+  for (const PairFinding& one : worded(w))
+    said += (said.empty() ? "" : "\n") + one.name + "|" + one.evidence(kEnglishWords);
+  EXPECT_EQ(said, expected);
+  const char* const position = "SELECT DISTINCT pos_id FROM diagnosis";
+  if (!expected.empty()) EXPECT_EQ(w.rows(position), "37");
 }
 
-TEST(Diagnosis, NothingOfAPairThatLooksLikeNothingKnown) {
+/// The same of one finding only.
+void expect_evidence(const std::string& finding, const std::string& expected,
+                     const std::vector<Row>& rows, const char* by_hand) {
   Warehouse w;
-  fails_as(w, 101);
-  EXPECT_EQ(findings(w), "");
-}
-
-TEST(Diagnosis, ARowOfNaN) {
-  for (const auto& [prefill_nans, decode_nans, who] :
-       {std::tuple(0, 4, "every value of decode's row is NaN"),
-        std::tuple(4, 0, "every value of prefill's row is NaN"),
-        std::tuple(4, 4, "every value of both rows is NaN")}) {
-    Warehouse w;
-    w.add(prefill("attn_out", 0, 1).nans(prefill_nans), decode("attn_out", 0, 2).nans(decode_nans));
-    EXPECT_EQ(findings(w), std::string("p0|0|attn_out|37|ALL_NAN|") + who);
-  }
-  Warehouse w;
-  w.add(prefill("attn_out", 0, 1), decode("attn_out", 0, 2).nans(3));
-  EXPECT_EQ(findings(w),
-            "p0|0|attn_out|37|SOME_NAN|3 of 4 values of decode's row are NaN or infinite");
-}
-
-TEST(Diagnosis, ARowOfZerosAndARowWithMoreOfThem) {
-  Warehouse w;
-  fails_as(w, 101);
-  w.db.exec("UPDATE trace_row SET nz_count = 4 - 4 * side");
-  EXPECT_EQ(findings(w), "p0|2|q_post_rope|37|ALL_ZERO|every value of decode's row is 0");
-  w.db.exec("UPDATE trace_row SET nz_count = 4 - side");
-  EXPECT_EQ(findings(w),
-            "p0|2|q_post_rope|37|FEWER_VALUES|decode's row has 1 zeros more than prefill's, of 4"
-            " values");
-  w.db.exec("UPDATE trace_row SET nz_count = 3 + side");
-  EXPECT_EQ(findings(w),
-            "p0|2|q_post_rope|37|FEWER_VALUES|prefill's row has 1 zeros more than decode's, of 4"
-            " values");
-}
-
-TEST(Diagnosis, TheRowOfAnotherPosition) {
-  Warehouse w;
-  fails_as(w, 101);
-  w.add(prefill("q_post_rope", 2, 101).at(36).in("prefill"));
-  EXPECT_EQ(findings(w),
-            "p0|2|q_post_rope|37|OTHER_POSITION|decode's row of position 37 is prefill's of"
-            " position 36");
-}
-
-TEST(Diagnosis, TheRowOfTheTokenBefore) {
-  Warehouse w;
-  fails_as(w, 101);
-  w.add(decode("q_post_rope", 2, 101).at(36).in("decode"));
-  EXPECT_EQ(findings(w),
-            "p0|2|q_post_rope|37|STALE_ROW|decode's row of position 37 is its own of position 36");
-}
-
-TEST(Diagnosis, TheRowOfAnotherLayer) {
-  Warehouse w;
-  fails_as(w, 101);
-  w.add(prefill("q_post_rope", 3, 101), decode("q_post_rope", 3, 101));
-  EXPECT_EQ(findings(w),
-            "p0|2|q_post_rope|37|OTHER_LAYER|decode's row of layer 2 is prefill's of layer 3");
-}
-
-TEST(Diagnosis, TheRowOfTheStepBefore) {
-  Warehouse w;
-  w.match("q_pre_rope", 2);  // hash 1
-  fails_as(w, 1);
-  EXPECT_EQ(findings(w),
-            "p0|2|q_post_rope|37|OTHER_TENSOR|decode's q_post_rope is prefill's q_pre_rope of this"
-            " layer");
-}
-
-TEST(Diagnosis, RowsOfOtherRunsPromptsAndLengthsSayNothing) {
-  Warehouse w;
-  w.run({.name = "a"});
-  w.add(prefill("q_post_rope", 2, 101).at(36));
-  w.run({.name = "b"});
-  fails_as(w, 101);
-  w.add(prefill("q_post_rope", 2, 101).at(36).of("p1"),
-        prefill("q_post_rope", 2, 101).at(36).length(5));
-  EXPECT_EQ(findings(w), "");
-}
-
-TEST(Diagnosis, AFactor) {
-  Warehouse w;
-  w.run({.dtype = "f32"});
-  w.add(prefill("q_pre_rope", 2, 1).sketched({2, 4, -1, 0.5}),
-        decode("q_pre_rope", 2, 2).sketched({2.0625f, 4.125f, -1.03125f, 0.515625f}));
-  EXPECT_EQ(findings(w),
-            "p0|2|q_pre_rope|37|SCALED|decode's row is 1.03125 times prefill's, but for a relative"
-            " distance of 0");
-}
-
-TEST(Diagnosis, AnotherDirectionOfTheSameNorm) {
-  Warehouse w;
-  w.add(prefill("q_post_rope", 2, 1).sketched({3, 0, 0, 0}),
-        decode("q_post_rope", 2, 2).sketched({0, 3, 0, 0}));
-  EXPECT_EQ(
-      findings(w),
-      "p0|2|q_post_rope|37|TURNED|both rows have the same norm and point elsewhere: a relative"
-      " distance of 1");
-}
-
-TEST(Diagnosis, TheSameValuesInAnotherOrder) {
-  Warehouse w;
-  w.add(prefill("attn_out", 2, 1).sketched({3, 1, 2, 0}),
-        decode("attn_out", 2, 2).sketched({1, 3, 2, 0}));
-  w.db.exec("UPDATE trace_row SET min = 0, max = 3, mean = 1.5, abs_sum = 6, nz_count = 3");
-  EXPECT_EQ(evidence(w, "PERMUTED"), "both rows have the same values, in another order");
-  w.db.exec("UPDATE trace_row SET max = 4 WHERE side = 1");
-  EXPECT_EQ(evidence(w, "PERMUTED"), "");
-}
-
-TEST(Diagnosis, ALeadingPartThatIsEqual) {
-  Warehouse w;
-  w.add(prefill("attn_out", 2, 1).sampled({3, 1}).length(64).nans(0),
-        decode("attn_out", 2, 2).sampled({3, 1}).length(64).nans(1));
-  EXPECT_EQ(evidence(w, "TAIL"), "the first 2 of 64 values are equal");
-}
-
-TEST(Diagnosis, RowsThatChangeBetweenRepeats) {
-  Warehouse w;
-  w.add(prefill("attn_out", 2, 1), decode("attn_out", 2, 1), decode("attn_out", 2, 2).step(2));
-  EXPECT_EQ(findings(w), "p0|2|attn_out|37|UNSTABLE|2 different rows of decode at this place");
-}
-
-/// Two sides of n values each.
-void add_pair(Warehouse& w, const std::string& tensor, const std::vector<float>& x,
-              const std::vector<float>& y, int64_t pos = 37) {
-  w.add(prefill(tensor, 2, 1).at(pos).length(std::ssize(x)).sketched(x),
-        decode(tensor, 2, 2).at(pos).length(std::ssize(y)).sketched(y));
+  add(w, rows);
+  w.db.exec(by_hand);
+  EXPECT_EQ(evidence(w, finding), expected);
 }
 
 std::vector<float> wave(int n, float step) {
@@ -203,39 +105,76 @@ std::vector<float> wave(int n, float step) {
   return values;
 }
 
-TEST(Diagnosis, ARowThatFollowsItsSourceOfThePositionBefore) {
-  Warehouse w;
-  w.add(prefill("k_cache", 2, 9).token(5).sketched({5, 0, 0, 1}),
-        decode("k_cache", 2, 101).token(5).sketched({1, 2, 4, 0}),
-        prefill("k_post_rope", 2, 101).at(36).in("prefill").token(4));
-  EXPECT_EQ(findings(w),
-            "p0|2|k_cache|37|OTHER_POSITION|decode's row of position 37 is prefill's k_post_rope of"
-            " position 36");
-}
-
-TEST(Diagnosis, ALaterRowOfThatPlaceTellsToo) {
-  Warehouse w;
-  fails_as(w, 101);
-  w.add(prefill("q_post_rope", 2, 103).at(38), decode("q_post_rope", 2, 100).at(38));
-  EXPECT_EQ(findings(w),
-            "p0|2|q_post_rope|37|OTHER_POSITION|decode's row of position 38 is prefill's of"
-            " position 37");
-}
-
-TEST(Diagnosis, RowsThatAreAlikeAtBothPositionsTellNothing) {
-  Warehouse w;
-  fails_as(w, 101);  // prefill has 100 at both
-  w.add(prefill("q_post_rope", 2, 100).at(36), decode("q_post_rope", 2, 101).at(36));
+TEST(Diagnosis, NothingOfWhatPassesOrLooksLikeNothingKnown) {
+  expect_findings("", {qp(1), qd(1), prefill("attn_out", 0, 1).sketched({1000, 0, 0, 0}),
+                       decode("attn_out", 0, 2).sketched({999, 0, 0, 0}), qp(2).at(36)});
+  expect_findings("", kFails);
+  Warehouse w;  // rows of other runs, prompts and lengths
+  w.run({.name = "a"});
+  w.add(qp(101).at(36));
+  w.run({.name = "b"});
+  add(w, fails_beside({qp(101).at(36).of("p1"), qp(101).at(36).length(5)}));
   EXPECT_EQ(findings(w), "");
 }
 
-TEST(Diagnosis, ProbabilitiesThatDoNotAddUpToOne) {
-  Warehouse w;
-  add_pair(w, "attn_probs", wave(76, 0.7f), wave(76, 0.3f));  // of two heads
-  w.db.exec("UPDATE trace_row SET abs_sum = CASE side WHEN 0 THEN 2.0 ELSE 1.8 END");
-  EXPECT_EQ(evidence(w, "NOT_ONE"), "the probabilities of decode's 2 heads add up to 1.8");
-  w.db.exec("UPDATE trace_row SET abs_sum = 2.0 + 1e-7 * side");
-  EXPECT_EQ(evidence(w, "NOT_ONE"), "");
+TEST(Diagnosis, ValuesThatAreNaNOrZero) {
+  expect_findings("ALL_NAN|every value of decode's row is NaN", {qp(1), qd(2).nans(4)});
+  expect_findings("ALL_NAN|every value of prefill's row is NaN", {qp(1).nans(4), qd(2)});
+  expect_findings("ALL_NAN|every value of both rows is NaN", {qp(1).nans(4), qd(2).nans(4)});
+  expect_findings("SOME_NAN|3 of 4 values of decode's row are NaN or infinite",
+                  {qp(1), qd(2).nans(3)});
+  expect_findings("ALL_ZERO|every value of decode's row is 0", kFails,
+                  "UPDATE trace_row SET nz_count = 4 - 4 * side");
+  expect_findings("FEWER_VALUES|decode's row has 1 zeros more than prefill's, of 4 values", kFails,
+                  "UPDATE trace_row SET nz_count = 4 - side");
+  expect_findings("FEWER_VALUES|prefill's row has 1 zeros more than decode's, of 4 values", kFails,
+                  "UPDATE trace_row SET nz_count = 3 + side");
+}
+
+TEST(Diagnosis, TheRowOfAnotherPlace) {
+  expect_findings("OTHER_POSITION|decode's row of position 37 is prefill's of position 36",
+                  fails_beside({qp(101).at(36).in("prefill")}));
+  expect_findings("STALE_ROW|decode's row of position 37 is its own of position 36",
+                  fails_beside({qd(101).at(36).in("decode")}));
+  expect_findings("OTHER_LAYER|decode's row of layer 2 is prefill's of layer 3",
+                  fails_beside({prefill("q_post_rope", 3, 101), decode("q_post_rope", 3, 101)}));
+  expect_findings("OTHER_TENSOR|decode's q_post_rope is prefill's q_pre_rope of this layer",
+                  fails_beside({prefill("q_pre_rope", 2, 101), decode("q_pre_rope", 2, 101)}));
+  expect_findings(
+      "OTHER_POSITION|decode's row of position 37 is prefill's k_post_rope of position 36",
+      {prefill("k_cache", 2, 9).token(5).sketched({5, 0, 0, 1}),
+       decode("k_cache", 2, 101).token(5).sketched({1, 2, 4, 0}),
+       prefill("k_post_rope", 2, 101).at(36).in("prefill").token(4)});
+  // a later row of that place tells, too; rows that are alike at both positions do not
+  expect_findings("OTHER_POSITION|decode's row of position 38 is prefill's of position 37",
+                  fails_beside({qp(103).at(38), qd(100).at(38)}));
+  expect_findings("", fails_beside({qp(100).at(36), qd(101).at(36)}));
+}
+
+TEST(Diagnosis, WhatSketchesTell) {
+  expect_findings(
+      "SCALED|decode's row is 1.03125 times prefill's, but for a relative distance of 0",
+      pair_of("q_pre_rope", {2, 4, -1, 0.5}, {2.0625f, 4.125f, -1.03125f, 0.515625f}));
+  expect_findings(
+      "TURNED|both rows have the same norm and point elsewhere: a relative distance"
+      " of 1",
+      pair_of("q_post_rope", {3, 0, 0, 0}, {0, 3, 0, 0}));
+  const std::vector<Row> permuted = pair_of("attn_out", {3, 1, 2, 0}, {1, 3, 2, 0});
+  expect_evidence("PERMUTED", "both rows have the same values, in another order", permuted,
+                  "UPDATE trace_row SET min = 0, max = 3, mean = 1.5, abs_sum = 6, nz_count = 3");
+  expect_evidence("PERMUTED", "", permuted,
+                  "UPDATE trace_row SET min = 0, max = 3 + side, mean = 1.5, abs_sum = 6");
+  const std::vector<Row> probs = pair_of("attn_probs", wave(76, 0.7f), wave(76, 0.3f));
+  expect_evidence("NOT_ONE", "the probabilities of decode's 2 heads add up to 1.8", probs,
+                  "UPDATE trace_row SET abs_sum = 2.0 - 0.2 * side");
+  expect_evidence("NOT_ONE", "", probs, "UPDATE trace_row SET abs_sum = 2.0 + 1e-7 * side");
+}
+
+TEST(Diagnosis, WhatSamplesAndRepeatsTell) {
+  expect_evidence("TAIL", "the first 2 of 64 values are equal",
+                  {qp(1).sampled({3, 1}).length(64), qd(2).sampled({3, 1}).length(64).nans(1)}, "");
+  expect_findings("UNSTABLE|2 different rows of decode at this place",
+                  {qp(1), qd(1), qd(2).step(2)});
 }
 
 TEST(Diagnosis, AHeadInThePlaceOfAnother) {
@@ -258,7 +197,7 @@ TEST(Diagnosis, HeadsThatDifferBesideHeadsThatDoNot) {
   const auto found = [](int64_t ppm_of_first) {
     Warehouse w;
     w.run({.dtype = "f32"});
-    add_pair(w, "attn_scores", wave(76, 0.7f), wave(76, 0.3f));
+    add(w, pair_of("attn_scores", wave(76, 0.7f), wave(76, 0.3f)));
     w.db.exec(
         "INSERT INTO difference(run_id, prompt_id, pos_id, layer, tensor_id, prefill_hash,"
         " decode_hash, n, differing, first_at, last_at, rel_l2, max_abs, max_abs_at, max_ulp,"
@@ -278,7 +217,7 @@ TEST(Diagnosis, FewValuesFewBitsAndNothingInCommon) {
   const auto found = [](const std::vector<float>& x, const std::vector<float>& y) {
     Warehouse w;
     w.run({.dtype = "f32"});
-    add_pair(w, "attn_out", x, y);
+    add(w, pair_of("attn_out", x, y));
     return codes(w, "SELECT group_concat(finding) FROM diagnosis");
   };
   const std::vector<float> x = wave(256, 0.7f);
@@ -297,7 +236,7 @@ TEST(Diagnosis, RoundingWhereBitsAreToBeEqual) {
     w.run({.mode = mode, .dtype = "f32"});
     std::vector<float> x = wave(64, 0.7f), y = x;
     for (size_t i = 0; i < y.size(); ++i) y[i] *= i % 2 == 0 ? 1 + 1e-6f : 1 - 1e-6f;
-    add_pair(w, "attn_out", x, y);
+    add(w, pair_of("attn_out", x, y));
     return codes(w, "SELECT finding FROM diagnosis");
   };
   EXPECT_EQ(findings_in("batch_invariant"), "ROUNDING");
@@ -307,7 +246,7 @@ TEST(Diagnosis, RoundingWhereBitsAreToBeEqual) {
 TEST(Diagnosis, WhetherARowComesOutAlikeAgain) {
   const auto repeated = [](uint64_t first, uint64_t second) {
     Warehouse w;
-    fails_as(w, 101);
+    add(w, kFails);
     const auto again = [&](const std::string& side, uint64_t hash, int64_t step) {
       w.add(prefill("q_post_rope", 2, hash).in("repeat_" + side).step(step));
     };
@@ -330,7 +269,7 @@ TEST(Diagnosis, TheLengthFromWhichItFails) {
   Warehouse w;
   const auto prompt = [&](const std::string& name, int64_t length, bool fails) {
     w.use_prompt(name);
-    add_pair(w, "attn_out", {5, 0, 0, 1}, {5, 0, 0, fails ? 9.0f : 1.0f}, length - 1);
+    add(w, pair_of("attn_out", {5, 0, 0, 1}, {5, 0, 0, fails ? 9.0f : 1.0f}, length - 1));
     if (!fails)
       w.db.exec("UPDATE trace_row SET hash = 1 WHERE prompt_id = (SELECT max(id) FROM prompt)");
     w.db.exec("UPDATE prompt SET n_tokens = " + std::to_string(length) + " WHERE name = '" + name +
@@ -357,7 +296,7 @@ TEST(Diagnosis, AnOnsetOneAfterABlockOrAtTheBatch) {
       w.add(prefill("attn_out", 2, 1).at(pos), decode("attn_out", 2, 1).at(pos));
     }
     for (const int64_t pos : {first_bad, first_bad + 3}) {
-      add_pair(w, "attn_out", {5, 0, 0, 1}, {1, 2, 4, 1}, pos);
+      add(w, pair_of("attn_out", {5, 0, 0, 1}, {1, 2, 4, 1}, pos));
     }
     return evidence(w, "ONSET");
   };
@@ -391,7 +330,7 @@ TEST(Diagnosis, ThePositionFromWhichItFails) {
 
 TEST(Diagnosis, TellsCodesThatReportsWordInTheirLanguage) {
   Warehouse w;
-  fails_as(w, 101);
+  add(w, kFails);
   w.add(prefill("q_post_rope", 2, 101).at(36).in("prefill"));
   EXPECT_EQ(codes(w,
                   "SELECT finding, side, other_side, other_tensor, unit, at, other_at, count,"

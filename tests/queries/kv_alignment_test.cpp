@@ -4,40 +4,27 @@
 namespace greta {
 namespace {
 
-/// One layer of attention; each tensor as match, rounding, divergent, drift (unmeasured),
-/// nonfinite, incomparable, close (equal sketches and no more: within rounding), missing (decode
-/// lost it) or none (not traced).
+/// One layer of attention: the state of each tensor, as Warehouse::pairs has it.
 struct Block {
   std::string q = "match", k = "match", v = "match", attn_out = "match", scores = "none",
               probs = "none", k_cache = "none", v_cache = "none", mode = "as_designed",
               k_rows = "none", v_rows = "none";
 };
 
-void add_state(Warehouse& w, const char* tensor, const std::string& state) {
-  if (state == "match") w.match(tensor, 0);
-  if (state == "rounding") w.rounding(tensor, 0);
-  if (state == "divergent") w.divergent(tensor, 0);
-  if (state == "drift") w.drift(tensor, 0);
-  if (state == "nonfinite") w.add(prefill(tensor, 0, 1).nans(1), decode(tensor, 0, 1));
-  if (state == "incomparable") w.incomparable(tensor, 0);
-  if (state == "close") {
-    w.add(prefill(tensor, 0).sketched({2, 0, 0, 0}), decode(tensor, 0).sketched({2, 0, 0, 0}));
-  }
-  if (state == "missing") w.add(prefill(tensor, 0, 1));
-}
-
 void fill(Warehouse& w, const Block& block) {
   w.run({.mode = block.mode});
-  add_state(w, "q_post_rope", block.q);
-  add_state(w, "k_post_rope", block.k);
-  add_state(w, "v_proj", block.v);
-  add_state(w, "attn_out", block.attn_out);
-  add_state(w, "attn_scores", block.scores);
-  add_state(w, "attn_probs", block.probs);
-  add_state(w, "k_cache", block.k_cache);
-  add_state(w, "v_cache", block.v_cache);
-  add_state(w, "k_cache_rows", block.k_rows);
-  add_state(w, "v_cache_rows", block.v_rows);
+  for (const auto& [tensor, state] : {std::pair("q_post_rope", &block.q),
+                                      {"k_post_rope", &block.k},
+                                      {"v_proj", &block.v},
+                                      {"attn_out", &block.attn_out},
+                                      {"attn_scores", &block.scores},
+                                      {"attn_probs", &block.probs},
+                                      {"k_cache", &block.k_cache},
+                                      {"v_cache", &block.v_cache},
+                                      {"k_cache_rows", &block.k_rows},
+                                      {"v_cache_rows", &block.v_rows}}) {
+    w.pairs(*state + " " + tensor + " 0");
+  }
 }
 
 std::string ask(const Block& block, const std::string& columns) {
@@ -192,34 +179,16 @@ TEST(KvAlignment, OtherModesRequireKAndVBitwise) {
   }
 }
 
-TEST(KvAlignment, RunWithoutAModeIsJudgedByKAndV) {
-  Warehouse w;
-  w.match("k_post_rope", 0);
-  w.match("v_proj", 0);
-  EXPECT_EQ(w.rows("SELECT status, interpretation, mode FROM kv_alignment"), "PASS|UNKNOWN|-");
-}
-
 TEST(KvAlignment, RowsThatDecodeLostShowAsUnknown) {
   Warehouse w;  // a whole layer is gone on one side: it may not silently drop out
-  w.match("k_post_rope", 0);
-  w.match("v_proj", 0);
+  w.pairs("match k_post_rope 0; match v_proj 0; match attn_out 3");
   w.add(prefill("k_post_rope", 1, 1), prefill("v_proj", 1, 1), decode("k_post_rope", 2, 1));
-  EXPECT_EQ(w.rows("SELECT layer, k_match, v_match, interpretation, status FROM kv_alignment"),
-            "0|1|1|UNKNOWN|PASS\n1|-|-|UNKNOWN|KV_MISMATCH\n2|-|-|UNKNOWN|KV_MISMATCH");
-}
-
-TEST(KvAlignment, DecodeStepsBeyondThePromptAreNoRows) {
-  Warehouse w;
-  w.match("k_post_rope", 0);
+  // decode steps beyond the prompt are no rows, nor is a layer without K and V
   w.add(decode("k_post_rope", 0, 1).at(38), prefill("v_proj", 0, 1).in("prefill").at(3));
-  EXPECT_EQ(w.rows("SELECT layer, pos_id FROM kv_alignment"), "0|37");
-}
-
-TEST(KvAlignment, AttnOutAloneIsNoRow) {
-  Warehouse w;
-  w.match("attn_out", 0);
-  w.match("q_pre_rope", 0);
-  EXPECT_EQ(w.rows("SELECT * FROM kv_alignment"), "");
+  EXPECT_EQ(w.rows("SELECT layer, pos_id, k_match, v_match, interpretation, status, mode"
+                   " FROM kv_alignment"),
+            "0|37|1|1|UNKNOWN|PASS|-\n1|37|-|-|UNKNOWN|KV_MISMATCH|-\n"
+            "2|37|-|-|UNKNOWN|KV_MISMATCH|-");
 }
 
 TEST(KvAlignment, OneRowPerPromptLayerAndPosition) {

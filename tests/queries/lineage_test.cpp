@@ -6,13 +6,11 @@
 
 #include <iostream>
 
-#include "db/database.h"
 #include "db/judge.h"
 #include "db/statements.h"
-#include "db/stored_sketch.h"
 #include "tests/queries/harm/random_run.h"
 #include "tests/queries/lineage/oracle.h"
-#include "tests/query_text.h"
+#include "tests/queries/warehouse.h"
 
 namespace greta::lineage {
 namespace {
@@ -45,10 +43,7 @@ std::string fail(const std::optional<Where>& at) {
 /// a history takes longer than to answer.
 class Archive {
  public:
-  Archive() : db_(open_for_writing(":memory:")), sql_(db_) {
-    db_.exec("PRAGMA foreign_keys = OFF");
-    db_.exec("PRAGMA synchronous = OFF");
-  }
+  Archive() { db_.exec("PRAGMA foreign_keys = OFF"); }
 
   void fill(const ToldHistory& history) {
     empty_out();
@@ -63,8 +58,7 @@ class Archive {
             .exec();
       }
     }
-    for (size_t i = 0; i < history.runs.size(); ++i)
-      add_run(static_cast<int64_t>(i) + 1, history.runs[i]);
+    for (const ToldRun& run : history.runs) add_run(run);
     for (const auto& [lineage, run] : history.pins)
       sql_("INSERT INTO pinned_baseline VALUES (?, ?, '')", lineage, static_cast<int64_t>(run) + 1)
           .exec();
@@ -110,9 +104,10 @@ class Archive {
         }
         sql_(
             "UPDATE trace_row SET nan = ?, hash = CASE WHEN hash IS NOT NULL THEN ? END"
-            " WHERE run_id = ? AND line = ?",
+            " WHERE run_id = ?3 AND line = ?4 + (SELECT min(line) FROM trace_row WHERE run_id = "
+            "?3)",
             static_cast<int64_t>(row.is_nan), static_cast<int64_t>(row.hash()), id,
-            static_cast<int64_t>(nth) + 1)
+            static_cast<int64_t>(nth))
             .exec();
         break;
       }
@@ -150,128 +145,47 @@ class Archive {
     SQLite::Transaction all(db_);
     for (const char* const statement :
          {"DELETE FROM verdict", "DELETE FROM run_change", "DELETE FROM trace_row",
-          "DELETE FROM traced_position", "DELETE FROM sketch", "DELETE FROM source",
-          "DELETE FROM prompt", "DELETE FROM attribute", "DELETE FROM pinned_baseline",
-          "DELETE FROM lineage_member", "DELETE FROM run", "DELETE FROM commit_node",
-          "DELETE FROM commit_parent"}) {
+          "DELETE FROM traced_position", "DELETE FROM sketch", "DELETE FROM source_location",
+          "DELETE FROM source", "DELETE FROM prompt", "DELETE FROM attribute",
+          "DELETE FROM pinned_baseline", "DELETE FROM lineage_member", "DELETE FROM run",
+          "DELETE FROM commit_node", "DELETE FROM commit_parent"}) {
       sql_(statement).exec();
     }
     all.commit();
-    last_vector_ = last_prompt_ = 0;
-    sketch_ids_.forget();
   }
 
-  void add_run(int64_t id, const ToldRun& run) {
-    SQLite::Statement& insert = sql_(
-        "INSERT INTO run(id, name, experiment, mode, dtype, date, started_at, commit_sha, status, "
-        "synthetic, seed,"
-        " hash_algo) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'greta-1')",
-        id, run.name, run.experiment);
-    bind_value(insert, 4, run.mode);
-    bind_value(insert, 5, run.dtype);
-    bind_value(insert, 6, run.date);
-    bind_value(insert, 7, run.started_at);
-    bind_value(insert, 8, run.commit);
-    insert.bind(9, run.status);
-    insert.bind(10, static_cast<int64_t>(run.synthetic));
-    bind_value(insert, 11, run.seed);
-    insert.exec();
+  void add_run(const ToldRun& run) {
+    const int64_t id = w_.run({run.name, run.experiment, run.mode, run.dtype, run.date, run.commit,
+                               "greta-1", run.status});
+    sql_("UPDATE run SET started_at = ?, synthetic = ?, seed = ? WHERE id = ?", run.started_at,
+         static_cast<int64_t>(run.synthetic), run.seed, id)
+        .exec();
     for (const auto& [dim, value] : run.attributes)
       sql_("INSERT INTO attribute(run_id, dim, value, rank) VALUES (?, ?, ?, 0)", id, dim, value)
           .exec();
-    prompts_.clear();
     for (const auto& [prompt, tokens] : run.prompt_tokens) {
-      sql_("UPDATE prompt SET token_ids = ? WHERE id = ?", tokens, prompt_id(id, prompt)).exec();
+      sql_("UPDATE prompt SET token_ids = ? WHERE id = ?", tokens, w_.prompt_id(prompt)).exec();
     }
-    sql_("INSERT INTO source(id, run_id, sha256, shape, bytes) VALUES (?, ?, '', 'stage_trace', 0)",
-         id, id)
-        .exec();
-    int64_t line = 0;
-    for (const ToldRow& row : run.rows) add_row(id, row, ++line);
-  }
-
-  int64_t prompt_id(int64_t run_id, const std::string& name) {
-    int64_t& id = prompts_[name];
-    if (id == 0) {
-      id = ++last_prompt_;
-      sql_("INSERT INTO prompt(id, run_id, name) VALUES (?, ?, ?)", id, run_id, name).exec();
+    for (const ToldRow& told : run.rows) {
+      Row row{.tensor = told.tensor,
+              .phase = told.phase,
+              .prompt = told.prompt,
+              .layer_id = told.layer,
+              .pos_id = told.pos,
+              .step_id = told.step,
+              .n = told.n,
+              .token_id = told.token,
+              .nan_count = told.is_nan,
+              .max = told.max};
+      if (told.has_hash) row.hash = told.hash();
+      if (told.has_sketch) row.sketch_values = told.values();
+      w_.add(row);
     }
-    return id;
   }
 
-  int64_t name_id(const std::string& tensor) {
-    const auto known = sql_.find_id("SELECT id FROM tensor_name WHERE name = ?", tensor);
-    if (known) return *known;
-    sql_("INSERT INTO tensor(id, ord, name, stage) VALUES (1000, 1000, ?, 'unknown')", tensor)
-        .exec();
-    sql_("INSERT INTO tensor_name(name, tensor_id, cause) VALUES (?1, 1000, upper(?1) || '_DRIFT')",
-         tensor)
-        .exec();
-    return name_id(tensor);
-  }
-
-  /// A count-sketch by a map of our own, under which no two of a few values meet. Equal ones of a
-  /// run are one.
-  int64_t add_sketch(int64_t run_id, const ToldRow& row) {
-    const std::vector<float> values = row.values();
-    RowSketch made{.n = static_cast<int64_t>(values.size())};
-    for (size_t i = 0; i < values.size(); ++i) {
-      const double x = static_cast<double>(values[i]);
-      made.bucket[i] += x;
-      made.bucket[16 + i] += i % 2 == 0 ? x : -x;
-      made.sum_sq += x * x;
-    }
-    const StoredSketch stored = stored_form(made);
-    int64_t& id = sketch_ids_.of(run_id, stored);
-    if (id != 0) return id;
-    SQLite::Statement& insert = sql_(
-        "INSERT INTO sketch VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-        " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-    insert.bind(1, ++last_vector_);
-    insert.bind(2, stored.n);
-    insert.bind(3, static_cast<int64_t>(stored.derived));
-    insert.bind(4, stored.sum_sq);
-    insert.bind(5, stored.scale);
-    for (int i = 0; i < 32; ++i) insert.bind(6 + i, stored.bucket[static_cast<size_t>(i)]);
-    insert.exec();
-    return id = last_vector_;
-  }
-
-  /// With the bookkeeping of the writer: how many there are at a place, and which positions.
-  void add_row(int64_t run_id, const ToldRow& row, int64_t line) {
-    const int64_t prompt = prompt_id(run_id, row.prompt), name = name_id(row.tensor);
-    const int64_t phase = *sql_.find_id("SELECT id FROM phase WHERE name = ?", row.phase);
-    const int64_t side = *sql_.find_id("SELECT side FROM phase WHERE id = ?", phase);
-    const int64_t tensor = *sql_.find_id("SELECT tensor_id FROM tensor_name WHERE id = ?", name);
-    const int64_t nth = *sql_.find_id(
-        "SELECT count(*) FROM trace_row WHERE run_id = ? AND prompt_id = ? AND side = ? AND pos_id "
-        "= ? AND layer = ?"
-        " AND tensor_id = ?",
-        run_id, prompt, side, row.pos, row.layer, tensor);
-    SQLite::Statement& insert = sql_(
-        "INSERT INTO trace_row(run_id, prompt_id, side, pos_id, layer, tensor_id, nth, phase_id,"
-        " step, name_id, n, nan, inf, flags, source_id, line, token_id, hash, max, sketch_id)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?)",
-        run_id, prompt, side, row.pos, row.layer, tensor, nth, phase, row.step, name, row.n,
-        static_cast<int64_t>(row.is_nan), run_id, line);
-    bind_value(insert, 15, row.token);
-    if (row.has_hash) insert.bind(16, static_cast<int64_t>(row.hash()));
-    bind_value(insert, 17, row.max);
-    if (row.has_sketch) insert.bind(18, add_sketch(run_id, row));
-    insert.exec();
-    sql_(
-        "INSERT INTO traced_position VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET demands = "
-        "max(demands,"
-        " excluded.demands)",
-        run_id, prompt, side, row.pos, static_cast<int64_t>(row.phase == "prefill_last"))
-        .exec();
-  }
-
-  SQLite::Database db_;
-  Statements sql_;
-  std::map<std::string, int64_t> prompts_;  // of the run that is added
-  SketchIds sketch_ids_;
-  int64_t last_vector_ = 0, last_prompt_ = 0;
+  Warehouse w_{":memory:"};
+  SQLite::Database& db_ = w_.db;
+  Statements sql_{db_};
 };
 
 /// What the views must answer, as text.

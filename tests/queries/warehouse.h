@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -117,6 +118,7 @@ class Warehouse {
     insert.exec();
     run_id_ = db.getLastInsertRowid();
     source_id_ = 0;
+    sketch_ids_.forget();
     return run_id_;
   }
 
@@ -148,6 +150,41 @@ class Warehouse {
   }
   void incomparable(const std::string& tensor, int64_t layer) {
     add(prefill(tensor, layer), decode(tensor, layer));
+  }
+
+  /// Equal sketches, and nothing else.
+  void close(const std::string& tensor, int64_t layer) {
+    add(prefill(tensor, layer).sketched({2, 0}), decode(tensor, layer).sketched({2, 0}));
+  }
+  void nonfinite(const std::string& tensor, int64_t layer) {
+    add(prefill(tensor, layer, 1).nans(1), decode(tensor, layer, 1).nans(1));
+  }
+  void ambiguous(const std::string& tensor, int64_t layer) {
+    add(prefill(tensor, layer, 1), prefill(tensor, layer, 2), decode(tensor, layer, 1));
+  }
+  /// Decode lost it.
+  void missing(const std::string& tensor, int64_t layer) { add(prefill(tensor, layer, 1)); }
+
+  /// Several of these: "match x_in 0; drift attn_out 3". "none" adds nothing.
+  void pairs(const std::string& told) {
+    static const std::map<std::string, void (Warehouse::*)(const std::string&, int64_t)> kStates = {
+        {"match", &Warehouse::match},
+        {"drift", &Warehouse::drift},
+        {"rounding", &Warehouse::rounding},
+        {"divergent", &Warehouse::divergent},
+        {"incomparable", &Warehouse::incomparable},
+        {"close", &Warehouse::close},
+        {"nonfinite", &Warehouse::nonfinite},
+        {"ambiguous", &Warehouse::ambiguous},
+        {"missing", &Warehouse::missing}};
+    std::istringstream all(told);
+    for (std::string one; std::getline(all, one, ';');) {
+      std::istringstream words(one);
+      std::string state, tensor;
+      int64_t layer = 0;
+      words >> state >> tensor >> layer;
+      if (state != "none") (this->*kStates.at(state))(tensor, layer);
+    }
   }
 
   /// Declares every (prompt, side, layer, tensor) that the run has rows of.
@@ -202,14 +239,14 @@ class Warehouse {
   void judge() {
     for (const int64_t run_id : unjudged_runs(db)) {
       greta::forget_verdict(db, run_id);
-      queries_.run(sql_of_file("db/judge_run.sql"), run_id);
+      queries_.run(sql_of_file("db/sql/judge_run.sql"), run_id);
     }
     for (const std::string& pair :
          lines_of("SELECT l.run_id || ' ' || l.baseline_id FROM lineage l WHERE l.baseline_id IS"
                   " NOT NULL AND NOT EXISTS (SELECT 1 FROM run_change c WHERE c.run_id = l.run_id"
                   " AND c.baseline_id = l.baseline_id)")) {
       const size_t blank = pair.find(' ');
-      queries_.run(sql_of_file("db/judge_change.sql"), std::stoll(pair.substr(0, blank)),
+      queries_.run(sql_of_file("db/sql/judge_change.sql"), std::stoll(pair.substr(0, blank)),
                    std::stoll(pair.substr(blank)));
     }
   }
@@ -251,17 +288,17 @@ class Warehouse {
       judge();
       for (const std::string& run : lines_of("SELECT id FROM run")) {
         const std::string verdict =
-            difference("verdict WHERE run_id = ?1", "db/judge_run.sql", std::stoll(run));
+            difference("verdict WHERE run_id = ?1", "db/sql/judge_run.sql", std::stoll(run));
         EXPECT_EQ(verdict, "");
         if (!verdict.empty()) return;  // of many runs one is enough
       }
       for (const std::string& pair :
            lines_of("SELECT DISTINCT run_id || ' ' || baseline_id FROM run_change")) {
         const size_t blank = pair.find(' ');
-        EXPECT_EQ(
-            difference("run_change WHERE run_id = ?1 AND baseline_id = ?2", "db/judge_change.sql",
-                       std::stoll(pair.substr(0, blank)), std::stoll(pair.substr(blank))),
-            "");
+        EXPECT_EQ(difference("run_change WHERE run_id = ?1 AND baseline_id = ?2",
+                             "db/sql/judge_change.sql", std::stoll(pair.substr(0, blank)),
+                             std::stoll(pair.substr(blank))),
+                  "");
       }
     } catch (const std::exception& e) {
       ADD_FAILURE() << "what is kept cannot be compared with the views: " << e.what();

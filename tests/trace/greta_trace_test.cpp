@@ -163,9 +163,10 @@ TEST_F(Trace, WhatCannotBeTakenIsRefusedAndTheRunGoesOn) {
   refused(with([](greta_row& r) { r.prompt = "none"; }), "the run has no prompt none");
   refused(with([](greta_row& r) { r.extra = "[1]"; }), "extra is not a JSON object");
   refused(with([](greta_row& r) { r.extra = R"({"a":{"b":1,"\u0062":2}})"; }),
-          "extra says \"b\" twice");
+          "extra is not taken: \"b\" is written twice");
   const std::string deep = R"({"a":)" + std::string(30'000, '[') + std::string(30'000, ']') + "}";
-  refused(with([&](greta_row& r) { r.extra = deep.c_str(); }), "extra is nested more than 64 deep");
+  refused(with([&](greta_row& r) { r.extra = deep.c_str(); }),
+          "extra is not taken: JSON nested deeper than 64");
   greta_row good = row();
   EXPECT_EQ(greta_run_add_values(run, &good, static_cast<greta_dtype>(0), values.data(), 1),
             GRETA_ERROR_ARGUMENT);

@@ -256,38 +256,45 @@ TEST_F(Commands, AnUnknownCommandIsNamed) {
 }
 
 TEST_F(Commands, CompletionHasTheValuesOfEveryEnumeratedOption) {
-  Warehouse(database()).run({.name = "r", .experiment = "b3_66", .mode = "kv_aligned"});
-  ASSERT_EQ(shell("$G completion bash >c").status, 0);
-  const auto offered = [&](const std::string& words) {
-    return shell("PATH=$(dirname \"$G\"):$PATH bash -c '. ./c; COMP_WORDS=(greta-db " + words +
-                 "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _greta_db; echo ${COMPREPLY[@]}'")
-        .out;
+  Warehouse(database()).run({.name = "2026/r#1", .experiment = "b3_66", .mode = "kv_aligned"});
+  const std::pair<const char*, const char*> cases[] = {
+      {"--format \"\"", "table json csv tsv md html"},
+      {"first", "firstfail"},
+      {"firstfail --gate = n", "numeric"},
+      {"pairs --status DR", "DRIFT"},
+      {"pairs --tensor attn_out", "attn_out"},
+      {"runs --verdict P", "PASS"},
+      {"runs --mode k", "kv_aligned"},
+      {"history --experiment b", "b3_66"},
+      {"--db greta.db firstfail --run 2026", "2026/r#1"},
+      {"--db none.db firstfail --run 2026", ""},
+      {"compare 2", "2026/r#1"},
+      {"query worst", "worst_pairs worst_recent"},
+      {"report --lang e", "en es"},
+      {"schema run_v", "run_verdict"},
+      {"completion z", "zsh"},
   };
-  EXPECT_EQ(offered("--format \"\""), "table json csv tsv md html\n");
-  EXPECT_EQ(offered("firstfail --gate = n"), "numeric\n");
-  EXPECT_EQ(offered("pairs --status DR"), "DRIFT\n");
-  EXPECT_EQ(offered("pairs --class R"), "ROUNDING\n");
-  EXPECT_EQ(offered("pairs --tensor attn_out"), "attn_out\n");
-  EXPECT_EQ(offered("runs --verdict P"), "PASS\n");
-  EXPECT_EQ(offered("runs --mode k"), "kv_aligned\n");
-  EXPECT_EQ(offered("history --experiment b"), "b3_66\n");
-  EXPECT_EQ(offered("forget --run r"), "r\n");
-  EXPECT_EQ(offered("compare r"), "r\n");
-  EXPECT_EQ(offered("report --lang e"), "en es\n");
-  EXPECT_EQ(offered("schema run_v"), "run_verdict\n");
-  EXPECT_EQ(offered("completion z"), "zsh\n");
-  EXPECT_EQ(offered("first"), "firstfail\n");
-  EXPECT_EQ(offered("--db greta.db firstfail --run r"), "r\n");
-  EXPECT_EQ(offered("firstfail --ga"), "--gate\n");
-  EXPECT_EQ(offered("query worst"), "worst_pairs worst_recent\n");
-  EXPECT_EQ(offered("--db none.db firstfail --run x"), "\n");
+  ASSERT_EQ(shell("$G completion bash >c").status, 0);
+  for (const auto& [words, offered] : cases) {
+    const Result result = shell(
+        "PATH=$(dirname \"$G\"):$PATH bash -c '. ./c; COMP_WORDS=(greta-db " + std::string(words) +
+        "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _greta_db; echo \"${COMPREPLY[*]}\"'");
+    EXPECT_EQ(result.out, std::string(offered) + "\n") << words << result.err;
+  }
   EXPECT_EQ(run({"completion", "tcsh"}).status, 2);
-  for (const char* name : {"zsh", "fish"}) {
-    const Result script = shell(std::string("$G completion ") + name + " >c");
-    EXPECT_EQ(script.status, 0) << script.err;
-    if (!is_installed(name)) continue;
-    const Result parsed = shell(std::string(name) + " -n c");
-    EXPECT_EQ(parsed.status, 0) << parsed.err;
+}
+
+TEST_F(Commands, TheManualHasAnExampleOfEveryCommand) {
+  const std::string page = run({"manual"}).out;
+  EXPECT_TRUE(page.starts_with(".TH GRETA-DB 1\n")) << page.substr(0, 40);
+  for (size_t at = 0; (at = page.find("\n.SS ", at)) != std::string::npos;) {
+    const std::string name = page.substr(at + 5, page.find('\n', at + 1) - at - 5);
+    at = page.find_first_of("\n", at + 1);
+    const bool has_own_text =
+        name.find(' ') == std::string::npos && name != "completion" && name != "manual";
+    if (!has_own_text) continue;
+    const std::string section = page.substr(at, page.find("\n.SS ", at) - at);
+    EXPECT_NE(section.find("\n.EX\ngreta\\-db "), std::string::npos) << name;
   }
 }
 

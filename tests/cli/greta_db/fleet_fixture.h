@@ -11,7 +11,7 @@
 #include "db/judge.h"
 #include "tests/cli/program.h"
 #include "tests/db/fleet/servers.h"
-#include "tests/queries/harm/harmful_edit.h"
+#include "tests/queries/harm/edit.h"
 #include "tests/queries/harm/random_run.h"
 
 namespace greta {
@@ -62,7 +62,7 @@ class FleetTest : public ProgramTest {
     EXPECT_EQ(here.out, there.out) << command;
   }
 
-  /// Runs of the oracle, half of them harmed, into a file. They are judged, as runs that end are,
+  /// Random runs, half of them edited, into a file. They are judged, as runs that end are,
   /// but for every tenth.
   void tell_random_runs(const std::string& file, uint64_t first, size_t n) {
     Warehouse w{std::filesystem::path(file)};
@@ -71,14 +71,12 @@ class FleetTest : public ProgramTest {
     w.db.exec("BEGIN");
     for (uint64_t seed = first; seed < first + n; ++seed) {
       harm::Random random(seed);
-      harm::Harm harm{.run = harm::random_run(random)};
+      harm::ToldRun run = harm::random_run(random);
       if (seed % 2 == 1) {
-        const harm::ToldRun told = harm.run;
-        do {
-          harm = {.run = told};
-        } while (!random.of(harm::edits()).apply(harm, random, harm::Via::kWriter));
+        while (!random.of(harm::edits()).apply(run, random)) {
+        }
       }
-      teller.tell("run" + std::to_string(seed), harm.run);
+      teller.tell("run" + std::to_string(seed), run);
       if (seed % 10 != 0) judged.push_back(w.current_run());
     }
     // what triggers do, where nobody has switched them off

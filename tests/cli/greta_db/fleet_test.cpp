@@ -286,6 +286,8 @@ TEST_F(FleetTest, FewerRowsThanWereSentAreAnError) {
 TEST_F(FleetTest, RunsOfFilesThatPushedInTurnsAreCheckedFileByFile) {
   tell_random_runs(database(), 1, 20);
   tell_random_runs(path("more.db"), 100, 20);
+  SQLite::Database(path("more.db"), SQLite::OPEN_READWRITE)
+      .exec("INSERT INTO phase(name, side) VALUES ('warmup', 2)");  // a dictionary of its own
   const std::string at = servers().address("turns");
   expect_pushed(at, database());
   expect_pushed(at, path("more.db"));

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "ingest/content/archive.h"
 #include "tests/ingest/content/content_fixture.h"
 
 namespace greta {
@@ -26,7 +25,6 @@ class ContentFile : public ContentTest {
       const auto again = open_content(path);
       EXPECT_EQ(read_all(*again, buffer_bytes), text_);
       EXPECT_EQ(again->damage(), reader_->damage());
-      EXPECT_EQ(again->notes(), reader_->notes());
     }
     return *reader_;
   }
@@ -34,8 +32,6 @@ class ContentFile : public ContentTest {
   std::unique_ptr<ContentReader> reader_;
   std::string text_;
 };
-
-using Notes = std::vector<std::string>;
 
 TEST_F(ContentFile, PlainBytesAreTheContent) {
   const std::string bytes = noise(200'000);
@@ -109,13 +105,11 @@ TEST_F(ContentFile, GzipIsDecoded) {
   EXPECT_EQ(read("a.jsonl.gz", gzipped(bytes)).damage(), "");
   EXPECT_EQ(text_, bytes);
   EXPECT_TRUE(reader_->is_compressed());
-  EXPECT_EQ(reader_->notes(), Notes{});
 }
 
 TEST_F(ContentFile, GzipIsKnownByItsMagicNotItsName) {
   EXPECT_EQ(read("a.jsonl", gzipped(kText)).damage(), "");
   EXPECT_EQ(text_, kText);
-  EXPECT_EQ(reader_->notes(), Notes{"gzip content under another name"});
 }
 
 TEST_F(ContentFile, ZeroBytesAreNoGzipStream) {
@@ -167,7 +161,8 @@ TEST_F(ContentFile, CorruptDeflateGivesWhatPrecedesIt) {
   EXPECT_EQ(read("a.gz", bytes).damage(), "gzip data is corrupt (invalid block type)");
   EXPECT_EQ(text_, "");
   const std::string unknown_method = "\x1f\x8b\x01_______________";
-  EXPECT_EQ(read("a.gz", unknown_method).damage(), "gzip data is corrupt (unknown method)");
+  EXPECT_EQ(read("a.gz", unknown_method).damage(),
+            "gzip data is corrupt (unknown compression method)");
 }
 
 TEST_F(ContentFile, PlainTextNamedGzIsReadAndReported) {
@@ -179,7 +174,6 @@ TEST_F(ContentFile, PlainTextNamedGzIsReadAndReported) {
 TEST_F(ContentFile, ConcatenatedMembersAreOneContent) {
   EXPECT_EQ(read("a.gz", gzipped(kText) + gzipped("") + gzipped("four\n")).damage(), "");
   EXPECT_EQ(text_, kText + "four\n");
-  EXPECT_EQ(reader_->notes(), Notes{"3 gzip members"});
 }
 
 TEST_F(ContentFile, AWrongChecksumDoesNotHideTheNextMember) {
@@ -191,7 +185,6 @@ TEST_F(ContentFile, AWrongChecksumDoesNotHideTheNextMember) {
 TEST_F(ContentFile, ZeroPaddingIsHarmlessOtherGarbageIsNot) {
   EXPECT_EQ(read("a.gz", gzipped(kText) + std::string(100'000, '\0')).damage(), "");
   EXPECT_EQ(text_, kText);
-  EXPECT_EQ(reader_->notes(), Notes{"zero padding after the gzip stream"});
   for (const std::string garbage : {"x", "\x1f", "garbage"}) {
     EXPECT_EQ(read("a.gz", gzipped(kText) + garbage).damage(), "garbage after the gzip stream");
     EXPECT_EQ(text_, kText);
@@ -225,9 +218,7 @@ TEST_F(ContentTest, OpensOnlyRegularFilesAndNeverWaits) {
     } catch (const std::system_error& error) {
       EXPECT_NE(std::string(error.what()).find(path.string()), std::string::npos) << error.what();
     }
-    EXPECT_THROW(for_each_member(path, nullptr, nullptr), std::system_error);
   }
-  EXPECT_FALSE(is_archive(fifo));
   fs::create_symlink(write("a.jsonl", kText), directory_ / "link.jsonl");
   EXPECT_EQ(read_all(*open_content(directory_ / "link.jsonl")), kText);
 }

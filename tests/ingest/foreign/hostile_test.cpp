@@ -162,19 +162,16 @@ TEST_F(HostileForeign, HeadersOfArraysThatNumpyWouldNotWrite) {
   const auto refused = [&](const std::string& header, const char* says) {
     expect_refused({"x.npy", npy_of_header(header, "1234"), says});
   };
-  refused("{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }", "fortran_order Maybe");
-  refused("{'descr': '<f4', 'fortran_order': Truely, 'shape': (1,), }", "fortran_order Truely");
+  refused("{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }", "no dict of Python");
+  refused("{'descr': '<f4', 'fortran_order': 1, 'shape': (1,), }", "no fortran_order");
   refused("{'descr': '<f4', 'descr': '<i4', 'fortran_order': False, 'shape': (1,), }",
-          "'descr' twice");
-  refused("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'x': 1}", "has 'x', which");
+          "\"descr\" is written twice");
+  refused("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'x': 1}", "more keys");
   refused("{'descr': '<f4', 'shape': (1,), }", "has no 'fortran_order'");
-  refused("{'descr': '<f4', 'fortran_order': False, 'shape': (1), }", "no shape");
-  refused("{'descr': '<f4', 'fortran_order': False, 'shape': (1,", "no whole dict");
-  refused("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} 5", "no dict");
-  refused("{'descr': '<f4' 'fortran_order': False, 'shape': (1,)}", "no dict");
-  const std::string rest = "'<f4', 'fortran_order': False, 'shape': (1,)}";
-  refused("{'descr':" + std::string(1, '\0') + rest, "is of records");
-  refused("{(descr): '<f4', 'fortran_order': False, 'shape': (1,)}", "has (descr), which");
+  refused("{'descr': '<f4', 'fortran_order': False, 'shape': (1,", "no dict of Python");
+  refused("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} 5", "no dict of Python");
+  refused("{'descr': [" + std::string(1, '\0') + "], 'fortran_order': False, 'shape': (1,)}",
+          "no dict of Python");
 }
 
 TEST_F(HostileForeign, HeadersOfSafetensorsThatAreNone) {
@@ -185,7 +182,7 @@ TEST_F(HostileForeign, HeadersOfSafetensorsThatAreNone) {
   expect_refused(
       {"c.safetensors",
        safetensors(R"({"\ud800":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "1234"),
-       "no JSON object (parse error at line 1, column 9"});
+       "no JSON object (not valid JSON at byte 8"});
   expect_refused({"d.safetensors", safetensors(header.substr(1), "1234"), "its header is no JSON"});
 }
 
@@ -221,7 +218,7 @@ TEST_F(HostileForeign, ManyNestedJsonIsNoCrash) {
   expect_refused(
       {"dump.json",
        R"({"task": "x", "level": "L1", "framework": "p", "dump_data_dir": null, "data": )" + deep,
-       "JSON nests deeper than 64"});
+       "JSON nested deeper than 64"});
 }
 
 TEST_F(HostileForeign, ADatabaseIsPointedToMerge) {

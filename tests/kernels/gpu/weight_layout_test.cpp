@@ -51,7 +51,7 @@ TEST_F(GpuWeightLayout, EveryBitKeepsAPlaceOfItsOwn) {
     const std::vector<std::byte> got = download(device);
     size_t begin = 0, in_block = 0;
     for (int plane = 0; plane < kMaxPlanes; ++plane) {
-      const auto size = static_cast<size_t>(plane_field(info.type, plane).bytes);
+      const auto size = static_cast<size_t>(planes_of(info.type).field[plane].bytes);
       for (size_t block = 0; block < n_bits; ++block) {
         for (size_t i = 0; i < 8 * size; ++i) {
           const auto byte = static_cast<unsigned>(got[begin + block * size + i / 8]);

@@ -9,27 +9,6 @@
 namespace greta::harm {
 namespace {
 
-/// The rows as a warehouse hears them, each with the algorithm of its hash.
-struct Heard {
-  std::vector<ToldRow> rows;
-  bool refused = false;  // some
-};
-
-Heard heard(const ToldRun& run, Via via) {
-  Heard all;
-  for (ToldRow row : run.rows) {
-    if (row.algo.empty()) row.algo = run.hash_algo;
-    if (via == Via::kFiles && side_of(row) == kNoSide) {
-      all.refused = true;
-      continue;
-    }
-    if (row.algo != "greta-1" && row.algo != "fnv-256") row.hash.reset();
-    if (!row.n) row.sketch.reset();  // of which nobody knows what it covers
-    all.rows.push_back(row);
-  }
-  return all;
-}
-
 bool is_finite(const ToldRow& row) {
   return row.nan.value_or(0) == 0 && row.inf.value_or(0) == 0 && !row.nonfinite &&
          std::all_of(row.sample.begin(), row.sample.end(),
@@ -83,9 +62,7 @@ struct Pair {
   const ToldRow &prefill, &decode;
 };
 
-bool has_hashes(const Pair& p) {
-  return p.prefill.hash && p.decode.hash && p.prefill.algo == p.decode.algo;
-}
+bool has_hashes(const Pair& p) { return p.prefill.hash && p.decode.hash; }
 
 bool has_hashes_of_one_length(const Pair& p) {
   return has_hashes(p) && p.prefill.n && p.prefill.n == p.decode.n;
@@ -121,21 +98,21 @@ bool is_rounding(const Pair& p, double tolerance) {
   return distance(*sketch_of(p.prefill.sample), *sketch_of(p.decode.sample)) <= tolerance;
 }
 
-std::string obstacle_of_pair(const Pair& p, double tolerance, Reading reading) {
+std::string obstacle_of_pair(const Pair& p, const ToldRun& run, Reading reading) {
   if (!is_finite(p.prefill) || !is_finite(p.decode)) return "a value is not finite";
-  const bool covers = p.prefill.algo == "greta-1" || p.prefill.n.value_or(0) <= 256;
+  const bool covers = run.hash_algo == "greta-1" || p.prefill.n.value_or(0) <= 256;
   if (has_hashes_of_one_length(p) && p.prefill.hash == p.decode.hash && covers &&
       statistics_differ(p.prefill, p.decode))
     return "statistics contradict the hash";
   if (!is_decided(p)) return "nothing decides";
   if (!is_different(p)) return "";
   if (reading == Reading::kStrict) return "values differ";
-  return is_rounding(p, tolerance) ? "" : "values differ by more than rounding";
+  return is_rounding(p, tolerance_of(run.dtype)) ? "" : "values differ by more than rounding";
 }
 
 using Sides = std::array<std::vector<const ToldRow*>, 2>;
 
-std::string obstacle_of_sides(const Sides& sides, double tolerance, Reading reading) {
+std::string obstacle_of_sides(const Sides& sides, const ToldRun& run, Reading reading) {
   for (const auto& side : sides) {
     for (const ToldRow* row : side) {
       if (!same_content(*row, *side.front())) return "rows of one side differ";
@@ -143,13 +120,13 @@ std::string obstacle_of_sides(const Sides& sides, double tolerance, Reading read
     if (std::all_of(side.begin(), side.end(), [](const ToldRow* r) { return r->claimed; }))
       return "only a document states the row";
   }
-  return obstacle_of_pair({*sides[0].front(), *sides[1].front()}, tolerance, reading);
+  return obstacle_of_pair({*sides[0].front(), *sides[1].front()}, run, reading);
 }
 
-std::string obstacle_in_rows(const Heard& all, double tolerance, Reading reading) {
+std::string obstacle_in_rows(const ToldRun& run, Reading reading) {
   std::map<Pairing, Sides> pairs;
   std::set<std::pair<std::string, int64_t>> demanding;
-  for (const ToldRow& row : all.rows) {
+  for (const ToldRow& row : run.rows) {
     if (row.pos < 0 || side_of(row) == kNoSide) continue;
     pairs[pairing_of(row)][static_cast<size_t>(side_of(row))].push_back(&row);
     if (demands_partner(row)) demanding.insert({row.prompt, row.pos});
@@ -159,7 +136,7 @@ std::string obstacle_in_rows(const Heard& all, double tolerance, Reading reading
     std::string why;
     if (!sides[0].empty() && !sides[1].empty()) {
       ++compared;
-      why = obstacle_of_sides(sides, tolerance, reading);
+      why = obstacle_of_sides(sides, run, reading);
     } else if (sides[0].empty()) {
       if (demanding.contains({at.prompt, at.pos})) why = "no partner";
     } else if (std::any_of(sides[0].begin(), sides[0].end(),
@@ -173,32 +150,31 @@ std::string obstacle_in_rows(const Heard& all, double tolerance, Reading reading
   return compared == 0 ? "no pair" : "";
 }
 
-/// Rows that the run itself wrote: those of files but once, for one that comes again may be of a
-/// copy. An engine's, the first of a writer's sources, are what it wrote.
-int64_t rows_written(const Heard& all, Via via) {
+/// Rows that the run itself wrote: those of other files than the engine's but once, for one that
+/// comes again may be of a copy.
+int64_t rows_written(const ToldRun& run) {
   int64_t count = 0;
-  for (size_t i = 0; i < all.rows.size(); ++i) {
-    const ToldRow& row = all.rows[i];
-    const bool of_engine = via == Via::kWriter && row.file == 0;
+  for (size_t i = 0; i < run.rows.size(); ++i) {
+    const ToldRow& row = run.rows[i];
     bool is_copy = false;
-    for (size_t k = 0; k < all.rows.size() && !of_engine; ++k) {
-      ToldRow other = all.rows[k];
-      if (k >= i && (via == Via::kFiles || other.file != 0)) continue;
+    for (size_t k = 0; k < run.rows.size() && row.file != 0; ++k) {
+      ToldRow other = run.rows[k];
+      if (k >= i && other.file != 0) continue;
       other.file = row.file;
-      is_copy |= k != i && other == row;
+      is_copy |= other == row;
     }
     count += !row.claimed && !is_copy;
   }
   return count;
 }
 
-std::string obstacle_in_facts(const ToldRun& run, const Heard& all, Via via) {
+std::string obstacle_in_facts(const ToldRun& run) {
   if (run.status == "running" || run.status == "failed") return "the run is " + run.status;
   if (run.ingest_open) return "its ingest has not ended";
-  if (!run.rejected.empty() || all.refused) return "a line was not taken";
-  if (run.stated_rows && *run.stated_rows > rows_written(all, via)) return "rows are lost";
+  if (!run.rejected.empty()) return "a line was not taken";
+  if (run.stated_rows && *run.stated_rows > rows_written(run)) return "rows are lost";
   for (const ToldPlan& p : run.plan) {
-    const bool met = std::any_of(all.rows.begin(), all.rows.end(), [&](const ToldRow& row) {
+    const bool met = std::any_of(run.rows.begin(), run.rows.end(), [&](const ToldRow& row) {
       return !row.claimed && row.pos >= 0 && row.prompt == p.prompt && side_of(row) == p.side &&
              row.layer == p.layer && canonical(row.tensor) == canonical(p.tensor);
     });
@@ -206,8 +182,6 @@ std::string obstacle_in_facts(const ToldRun& run, const Heard& all, Via via) {
   }
   return "";
 }
-
-}  // namespace
 
 bool a_document_fails_it(const ToldRun& run) {
   for (const ToldDocument& document : run.documents) {
@@ -219,13 +193,17 @@ bool a_document_fails_it(const ToldRun& run) {
   return false;
 }
 
-std::string obstacle(const ToldRun& run, Via via, Reading reading) {
-  const Heard all = heard(run, via);
-  if (const std::string why = obstacle_in_facts(run, all, via); !why.empty()) return why;
-  const double tolerance = tolerance_of(run.dtype);
-  if (const std::string why = obstacle_in_rows(all, tolerance, reading); !why.empty()) return why;
+}  // namespace
+
+std::string obstacle(const ToldRun& told, Reading reading) {
+  ToldRun run = told;
+  for (ToldRow& row : run.rows) {
+    if (!row.n) row.sketch.reset();  // nobody knows what it covers
+  }
+  if (const std::string why = obstacle_in_facts(run); !why.empty()) return why;
+  if (const std::string why = obstacle_in_rows(run, reading); !why.empty()) return why;
   // Rows that differ by rounding may be what the document means.
-  const bool rows_differ = !obstacle_in_rows(all, tolerance, Reading::kStrict).empty();
+  const bool rows_differ = !obstacle_in_rows(run, Reading::kStrict).empty();
   return a_document_fails_it(run) && !rows_differ ? "a document says that it fails" : "";
 }
 

@@ -2,14 +2,13 @@
 #pragma once
 #include <string>
 
-#include "tests/queries/harm/court.h"
+#include "tests/queries/harm/told_run.h"
 
 namespace greta::harm {
 
-/// What stands in the way of a PASS, in words; "" when nothing does.
-std::string obstacle(const ToldRun& run, Via via, Reading reading);
+enum class Reading { kStrict, kNumeric };
 
-/// Whether a document says that the run fails, or lists pairs that do not match.
-bool a_document_fails_it(const ToldRun& run);
+/// What stands in the way of a PASS, in words; "" when nothing does.
+std::string obstacle(const ToldRun& run, Reading reading);
 
 }  // namespace greta::harm

@@ -1,126 +1,14 @@
 #include "tests/queries/harm/told_run.h"
 
 #include <algorithm>
-#include <cctype>
-#include <cstdio>
 #include <map>
+#include <sstream>
 
-#include "common/json_text.h"
 #include "db/judge.h"
 #include "kernels/fingerprint/fingerprint.h"
 
 namespace greta::harm {
 namespace {
-
-/// prefilllast, decode0: a phase without what writers put between its words.
-std::string bare(const std::string& phase) {
-  std::string out;
-  for (char c : phase) {
-    if (std::isalnum(static_cast<unsigned char>(c)))
-      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return out;
-}
-
-std::string number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  return std::isnan(value) ? "NaN" : std::isinf(value) ? "Infinity" : text;
-}
-
-template <class Values>
-std::string list_of(const Values& values) {
-  std::string out;
-  for (const auto& value : values)
-    out += (out.empty() ? "" : ",") + number(static_cast<double>(value));
-  return "[" + out + "]";
-}
-
-std::string line_of(const ToldRow& row, const std::string& run_algo) {
-  const std::string algo = row.algo.empty() ? run_algo : row.algo;
-  std::string out = R"({"event":"stage_trace","prompt_id":")" + row.prompt + R"(","phase":")" +
-                    row.phase + R"(","point":")" + row.tensor + R"(","layer":)" +
-                    std::to_string(row.layer) + R"(,"step":)" + std::to_string(row.step) +
-                    R"(,"pos_id":)" + std::to_string(row.pos);
-  const auto put = [&out](const char* key, const std::string& value) {
-    out += std::string(",\"") + key + "\":" + value;
-  };
-  if (algo != "fnv-256") put("hash_algo", "\"" + algo + "\"");
-  if (row.token) put("token_id", std::to_string(*row.token));
-  if (row.n) put(algo == "fnv-256" ? "sample_n" : "n", std::to_string(*row.n));
-  if (row.hash) put("hash", std::to_string(*row.hash));
-  if (row.nonfinite) put("min", "NaN");
-  if (row.min && !row.nonfinite) put("min", number(*row.min));
-  if (row.max) put("max", number(*row.max));
-  if (row.mean) put("mean", number(*row.mean));
-  if (row.abs_sum) put("abs_sum", number(*row.abs_sum));
-  if (row.nan) put("nan", std::to_string(*row.nan));
-  if (row.inf) put("inf", std::to_string(*row.inf));
-  if (row.sketch) put("sum_sq", number(row.sketch->sum_sq));
-  if (row.sketch) put("sketch", list_of(row.sketch->bucket));
-  if (!row.sample.empty()) put("sample", list_of(row.sample));
-  return out + "}\n";
-}
-
-std::string plan_lines(const ToldRun& run) {
-  std::map<std::string, std::string> of_prompt;
-  for (const ToldPlan& p : run.plan) {
-    std::string& entries = of_prompt[p.prompt];
-    entries += std::string(entries.empty() ? "" : ",") + R"({"side":")" +
-               (p.side == 0 ? "prefill" : "decode") + R"(","layer":)" + std::to_string(p.layer) +
-               R"(,"points":[")" + p.tensor + "\"]}";
-  }
-  std::string out;
-  for (const auto& [prompt, entries] : of_prompt) {
-    out += R"({"event":"run_prompt","prompt_id":")" + prompt + R"(","plan":[)" + entries + "]}\n";
-  }
-  return out;
-}
-
-/// What the run says of itself.
-std::string run_lines(const ToldRun& run) {
-  std::string out;
-  if (run.dtype)
-    out += R"({"event":"run_attributes","attributes":{"dtype":")" + *run.dtype + "\"}}\n";
-  out += plan_lines(run);
-  if (run.status != "unknown") out += "{\"event\":\"run_start\"}\n";
-  if (run.status == "complete" || run.status == "failed") {
-    out += R"({"event":"run_end","status":")" + run.status + "\"" +
-           (run.stated_rows ? ",\"rows\":" + std::to_string(*run.stated_rows) : "") + "}\n";
-  }
-  return out;
-}
-
-std::string markdown_of(const ToldDocument& document) {
-  std::string out = "# Report\n\n";
-  if (!document.verdict.empty()) out += "RESULT: " + document.verdict + "\n\n";
-  if (document.table.empty()) return out;
-  out += "| PROMPT | POS_ID | LAYER | TENSOR | FIRST_FAIL | DETAILS |\n|---|---|---|---|---|---|\n";
-  for (const ReportRow& row : document.table) {
-    const char* fail = row.status == "MATCH"     ? "None"
-                       : row.status == "MISSING" ? "TRACE_OFFSET"
-                                                 : "ATTN_OUT_DRIFT";
-    out += "| " + row.prompt + " | " + std::to_string(row.pos_id.value_or(0)) + " | " +
-           std::to_string(row.layer.value_or(0)) + " | " + row.tensor.value_or("") + " | " + fail +
-           " | - |\n";
-  }
-  return out;
-}
-
-/// Each of the lines, with where it is told if that is not the run's first file.
-std::vector<std::string> script_of(const ToldRun& run) {
-  std::vector<std::string> out = {run_lines(run)};
-  for (const ToldRow& row : run.rows) {
-    const std::string where = row.claimed    ? "in a document: "
-                              : row.file > 0 ? "in file " + std::to_string(row.file) + ": "
-                                             : "";
-    out.push_back(where + line_of(row, run.hash_algo));
-  }
-  for (const std::string& line : run.rejected) out.push_back(line + "\n");
-  for (const ToldDocument& document : run.documents) out.push_back(markdown_of(document));
-  if (run.ingest_open) out.push_back("an ingest that has not ended\n");
-  return out;
-}
 
 RowSketch stored(const ToldSketch& sketch, int64_t n) {
   return {.n = n, .derived = false, .sum_sq = sketch.sum_sq, .bucket = sketch.bucket};
@@ -144,11 +32,10 @@ std::string canonical(const std::string& tensor) {
 }
 
 int side_of(const ToldRow& row) {
-  const std::string phase = bare(row.phase);
-  return phase.starts_with("prefill") ? 0 : phase.starts_with("decode") ? 1 : kNoSide;
+  return row.phase.starts_with("prefill") ? 0 : row.phase.starts_with("decode") ? 1 : kNoSide;
 }
 
-bool demands_partner(const ToldRow& row) { return bare(row.phase) == "prefilllast"; }
+bool demands_partner(const ToldRow& row) { return row.phase == "prefill_last"; }
 
 Pairing pairing_of(const ToldRow& row) {
   return {row.prompt, row.pos, row.layer, canonical(row.tensor), row.token};
@@ -281,33 +168,35 @@ void open_an_ingest(SQLite::Database& db, int64_t run_id) {
   forget_verdict(db, run_id);  // as who ingests does, without triggers
 }
 
-void write_files(const TemporaryFolder& folder, const std::string& name, const ToldRun& run) {
-  const std::string root = run_of_folder(name) + "/";
-  std::map<int, std::string> files;
-  std::string claimed;
-  for (const ToldRow& row : run.rows)
-    (row.claimed ? claimed : files[row.file]) += line_of(row, run.hash_algo);
-  for (const std::string& line : run.rejected) files[0] += line + "\n";
-  for (const auto& [file, text] : files)
-    folder.write(root + "traces/f" + std::to_string(file) + "_trace.jsonl", text);
-  const std::string lines = run_lines(run);
-  if (!lines.empty()) folder.write(root + "run.jsonl", lines);
-  if (!claimed.empty()) folder.write(root + "notes.md", "# Notes\n\n```\n" + claimed + "```\n");
-  for (size_t i = 0; i < run.documents.size(); ++i)
-    folder.write(root + "report_" + std::to_string(i) + ".md", markdown_of(run.documents[i]));
-}
-
-std::string script_of_change(const ToldRun& before, const ToldRun& after) {
-  std::vector<std::string> was = script_of(before), now = script_of(after);
-  std::string out;
-  const auto put = [&out](const char* sign, const std::string& line) { out += sign + line; };
-  for (const std::string& line : was) {
-    const auto same = std::find(now.begin(), now.end(), line);
-    put(same == now.end() ? "- " : "  ", line);
-    if (same != now.end()) now.erase(same);
+std::string text_of(const ToldRun& run) {
+  std::ostringstream text;
+  const auto put = [&text](const char* name, const auto& value) {
+    if (value) text << " " << name << " " << *value;
+  };
+  text << run.hash_algo << " " << run.status << " " << run.dtype.value_or("-") << " "
+       << run.rejected.size() << " lines rejected" << (run.ingest_open ? ", ingest open" : "");
+  put("rows stated", run.stated_rows);
+  for (const ToldRow& row : run.rows) {
+    text << "\n"
+         << row.prompt << " " << row.phase << " " << row.tensor << " layer " << row.layer << " at "
+         << row.pos << " step " << row.step << " file " << row.file
+         << (row.claimed ? " claimed" : "") << (row.nonfinite ? " nonfinite" : "")
+         << (row.sketch ? " sketch" : "") << " sample " << row.sample.size();
+    put("token", row.token);
+    put("n", row.n);
+    put("hash", row.hash);
+    put("min", row.min);
+    put("max", row.max);
+    put("nan", row.nan);
+    put("inf", row.inf);
   }
-  for (const std::string& line : now) put("+ ", line);
-  return out;
+  for (const ToldPlan& p : run.plan)
+    text << "\nplan " << p.prompt << " " << p.side << " " << p.layer << " " << p.tensor;
+  for (const ToldDocument& document : run.documents) {
+    text << "\ndocument " << document.verdict;
+    for (const ReportRow& row : document.table) text << " " << row.status;
+  }
+  return text.str();
 }
 
 }  // namespace greta::harm

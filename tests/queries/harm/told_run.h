@@ -8,7 +8,6 @@
 
 #include "db/run_records.h"
 #include "db/trace_writer.h"
-#include "tests/ingest/ingest_fixture.h"
 #include "tests/queries/warehouse.h"
 
 namespace greta::harm {
@@ -32,13 +31,12 @@ struct ToldRow {
   bool nonfinite = false;                 // min was written as NaN
   bool claimed = false;                   // only a document states it
   int file = 0;                           // of the run's trace files
-  std::string algo = {};                  // of its line, where that is not the run's
   bool operator==(const ToldRow&) const = default;
 };
 
 inline constexpr int kNoSide = 2;
 
-/// The canonical name of a trace point; what a phase means, however it is spelt.
+/// The canonical name of a trace point.
 std::string canonical(const std::string& tensor);
 int side_of(const ToldRow& row);
 bool demands_partner(const ToldRow& row);
@@ -77,9 +75,6 @@ struct ToldRun {
   bool ingest_open = false;
 };
 
-/// The ways into a warehouse: by TraceWriter, as an engine writes; as files, which are ingested.
-enum class Via { kWriter, kFiles };
-
 /// Stores runs by TraceWriter, but for an open ingest.
 class Teller {
  public:
@@ -99,15 +94,7 @@ class Teller {
   std::vector<int64_t> sources_;  // of the run at hand: its files, then its documents
 };
 
-/// Writes the files of a run into the folder; ingested, it is run_of_folder(name).
-void write_files(const TemporaryFolder& folder, const std::string& name, const ToldRun& run);
-inline std::string run_of_folder(const std::string& name) { return "2026-01-02/harm/" + name; }
-
-/// What an ingest leaves that has written to the run and has not ended.
-void open_an_ingest(SQLite::Database& db, int64_t run_id);
-
-/// A run as JSON lines that greta-db reads, but for what a comment says, and what an edit took (-)
-/// and added (+).
-std::string script_of_change(const ToldRun& before, const ToldRun& after);
+/// All of a run, for whoever wants to see why a test fails.
+std::string text_of(const ToldRun& run);
 
 }  // namespace greta::harm

@@ -22,18 +22,6 @@ DELETE FROM attribute WHERE run_id IN (SELECT id FROM temp.forgotten WHERE NOT s
 DELETE FROM run_metric WHERE run_id IN (SELECT id FROM temp.forgotten WHERE NOT stays);
 DELETE FROM report_claim WHERE run_id IN (SELECT id FROM temp.forgotten WHERE NOT stays);
 
-DELETE FROM attribute WHERE source_id IN (SELECT id FROM temp.forgotten_source);
-DELETE FROM run_metric WHERE source_id IN (SELECT id FROM temp.forgotten_source);
-DELETE FROM report_claim WHERE source_id IN (SELECT id FROM temp.forgotten_source);
-DELETE FROM report WHERE source_id IN (SELECT id FROM temp.forgotten_source);
-DELETE FROM report_pair WHERE source_id IN (SELECT id FROM temp.forgotten_source);
-DELETE FROM log_event WHERE source_id IN (SELECT id FROM temp.forgotten_source);
-DELETE FROM run_event WHERE source_id IN (SELECT id FROM temp.forgotten_source);
-DELETE FROM document_row WHERE source_id IN (SELECT id FROM temp.forgotten_source);
-DELETE FROM ingest_error WHERE source_id IN (SELECT id FROM temp.forgotten_source);
-DELETE FROM source_location WHERE source_id IN (SELECT id FROM temp.forgotten_source);
-DELETE FROM source WHERE id IN (SELECT id FROM temp.forgotten_source);
-
 DELETE FROM waiver WHERE run IN (SELECT name FROM temp.forgotten WHERE NOT stays);
 DELETE FROM lineage_member WHERE run_id IN (SELECT id FROM temp.forgotten WHERE NOT stays);
 DELETE FROM prompt WHERE run_id IN (SELECT id FROM temp.forgotten);

@@ -1,8 +1,9 @@
-#include "ingest/content/decoding_reader.h"
+#include "ingest/content/reader.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -10,11 +11,8 @@
 #include <cstring>
 #include <limits>
 #include <new>
-#include <string>
 #include <system_error>
 #include <utility>
-
-#include "ingest/content/reader.h"
 
 namespace greta {
 namespace {
@@ -29,7 +27,25 @@ void require_regular(const std::filesystem::path& path, const struct stat& statu
   if (!S_ISREG(status.st_mode)) throw_cannot_open(path, EINVAL, "not a regular file");
 }
 
-}  // namespace
+/// A regular file; never waits for one that is something else.
+class FileSource : public ByteSource {
+ public:
+  /// Throws std::system_error with path and reason.
+  explicit FileSource(const std::filesystem::path& path);
+  ~FileSource() override;
+  FileSource(const FileSource&) = delete;
+  FileSource& operator=(const FileSource&) = delete;
+
+  size_t read(char* buffer, size_t size_bytes) override;
+  std::optional<int64_t> size_bytes() const override { return opened_.st_size; }
+
+ private:
+  void look_for_change();
+
+  int descriptor_ = -1;
+  int64_t read_bytes_ = 0;
+  struct stat opened_ {};
+};
 
 // O_NONBLOCK keeps open() from waiting for the other end of a FIFO; the type is checked before
 // as well, since opening a device can have an effect.
@@ -76,6 +92,28 @@ void FileSource::look_for_change() {
             " are taken";
 }
 
+/// A source through a fixed buffer, so that headers can be looked at before they are consumed.
+class ByteBuffer {
+ public:
+  explicit ByteBuffer(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}
+
+  /// Tries to have `count` bytes at hand; fewer are there only at the end.
+  std::string_view peek(size_t count);
+  void skip(size_t count) { begin_ += count; }
+  std::optional<uint8_t> next();
+  const ByteSource& source() const { return *source_; }
+  const std::string& error() const { return source_->error(); }
+
+ private:
+  static constexpr size_t kBytes = size_t{64} * 1024;
+
+  size_t size() const { return end_ - begin_; }
+
+  std::unique_ptr<ByteSource> source_;
+  std::array<char, kBytes> bytes_;
+  size_t begin_ = 0, end_ = 0;
+};
+
 std::string_view ByteBuffer::peek(size_t count) {
   if (size() < count) {
     std::memmove(bytes_.data(), bytes_.data() + begin_, size());
@@ -94,17 +132,45 @@ std::optional<uint8_t> ByteBuffer::next() {
   return static_cast<uint8_t>(bytes_[begin_++]);
 }
 
-namespace {
-
 constexpr std::string_view kGzipMagic = "\x1f\x8b";
 
-}  // namespace
+/// zlib's inflate of one gzip member after the other.
+class Inflater {
+ public:
+  Inflater() {
+    if (inflateInit2(&stream_, MAX_WBITS + 16) != Z_OK) throw std::bad_alloc();
+  }
+  ~Inflater() { inflateEnd(&stream_); }
+  Inflater(const Inflater&) = delete;
+  Inflater& operator=(const Inflater&) = delete;
 
-DecodingReader::Inflater::Inflater() {
-  if (inflateInit2(&stream_, -MAX_WBITS) != Z_OK) throw std::bad_alloc();
-}
+  z_stream& stream() { return stream_; }
+  void reset() { inflateReset(&stream_); }
 
-DecodingReader::Inflater::~Inflater() { inflateEnd(&stream_); }
+ private:
+  z_stream stream_ = {};
+};
+
+class DecodingReader : public ContentReader {
+ public:
+  DecodingReader(std::unique_ptr<ByteSource> source, bool is_named_gzip);
+
+  size_t read(char* buffer, size_t size_bytes) override;
+
+ private:
+  enum class State { kPlain, kMember, kBetween, kEnd };
+
+  void end(std::string_view damage);
+  size_t read_plain(char* buffer, size_t size_bytes);
+  size_t read_member(char* buffer, size_t size_bytes);
+  void end_member(int result, std::string_view reason);
+  void find_next_member();
+
+  ByteBuffer input_;
+  Inflater inflater_;
+  State state_ = State::kPlain;
+  std::string_view available_;  // what inflate may take of input_'s buffer
+};
 
 DecodingReader::DecodingReader(std::unique_ptr<ByteSource> source, bool is_named_gzip)
     : input_(std::move(source)) {
@@ -112,8 +178,7 @@ DecodingReader::DecodingReader(std::unique_ptr<ByteSource> source, bool is_named
   const std::string_view head = input_.peek(kGzipMagic.size());
   is_compressed_ = head.starts_with(kGzipMagic);
   if (is_compressed_) {
-    state_ = State::kHeader;
-    if (!is_named_gzip) notes_.push_back("gzip content under another name");
+    state_ = State::kMember;
   } else if (!input_.error().empty()) {
     end("");
   } else if (is_named_gzip) {
@@ -123,30 +188,13 @@ DecodingReader::DecodingReader(std::unique_ptr<ByteSource> source, bool is_named
 }
 
 size_t DecodingReader::read(char* buffer, size_t size_bytes) {
-  while (size_bytes > 0 && state_ != State::kEnd) {
-    size_t count = 0;
-    switch (state_) {
-      case State::kPlain:
-        count = read_plain(buffer, size_bytes);
-        break;
-      case State::kHeader:
-        read_header();
-        break;
-      case State::kDeflate:
-        count = read_deflate(buffer, size_bytes);
-        break;
-      case State::kTrailer:
-        read_trailer();
-        break;
-      case State::kBetween:
-        find_next_member();
-        break;
-      case State::kEnd:
-        break;
-    }
-    if (count > 0) return count;
+  size_t count = 0;
+  while (count == 0 && size_bytes > 0 && state_ != State::kEnd) {
+    if (state_ == State::kBetween) find_next_member();
+    if (state_ == State::kPlain) count = read_plain(buffer, size_bytes);
+    if (state_ == State::kMember) count = read_member(buffer, size_bytes);
   }
-  return 0;
+  return count;
 }
 
 void DecodingReader::end(std::string_view damage) {
@@ -164,94 +212,42 @@ size_t DecodingReader::read_plain(char* buffer, size_t size_bytes) {
   return bytes.size();
 }
 
-// RFC 1952, 2.3: magic, method, flags, mtime (4), xfl, os; then what the flags announce.
-void DecodingReader::read_header() {
-  constexpr uint8_t kDeflateMethod = 8, kHeaderCrc = 2, kExtra = 4, kName = 8, kComment = 16;
-  constexpr uint8_t kReserved = 0xe0;
-  std::array<uint8_t, 10> head;
-  for (uint8_t& byte : head) {
-    const auto next = input_.next();
-    if (!next) return end_truncated();
-    byte = *next;
-  }
-  const uint8_t flags = head[3];
-  if (head[2] != kDeflateMethod) return end("gzip data is corrupt (unknown method)");
-  if ((flags & kReserved) != 0) return end("gzip data is corrupt (unknown flags)");
-  if ((flags & kExtra) != 0 && !skip_extra_field()) return end_truncated();
-  if ((flags & kName) != 0 && !skip_string()) return end_truncated();
-  if ((flags & kComment) != 0 && !skip_string()) return end_truncated();
-  if ((flags & kHeaderCrc) != 0 && !skip_bytes(2)) return end_truncated();
-  inflater_.reset();
-  crc_ = ::crc32(0, nullptr, 0);
-  length_ = 0;
-  ++members_;
-  state_ = State::kDeflate;
-}
-
-bool DecodingReader::skip_bytes(size_t count) {
-  while (count > 0 && input_.next()) --count;
-  return count == 0;
-}
-
-bool DecodingReader::skip_extra_field() {
-  const auto low = input_.next(), high = input_.next();
-  return low && high && skip_bytes(static_cast<size_t>(*low | *high << 8));
-}
-
-bool DecodingReader::skip_string() {
-  for (;;) {
-    const auto byte = input_.next();
-    if (!byte || *byte == 0) return byte.has_value();
-  }
-}
-
 // Input is asked for only when inflate can do nothing more with what it has, so that a cut
 // stream gives up every byte it holds.
-size_t DecodingReader::read_deflate(char* buffer, size_t size_bytes) {
+size_t DecodingReader::read_member(char* buffer, size_t size_bytes) {
   z_stream& stream = inflater_.stream();
   const uInt room =
       static_cast<uInt>(std::min<size_t>(size_bytes, std::numeric_limits<uInt>::max()));
-  const std::string_view bytes = available_;
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(available_.data()));
+  stream.avail_in = static_cast<uInt>(available_.size());
   stream.next_out = reinterpret_cast<Bytef*>(buffer);
   stream.avail_out = room;
   const int result = ::inflate(&stream, Z_NO_FLUSH);
-  consume(bytes.size() - stream.avail_in);
+  const size_t taken = available_.size() - stream.avail_in;
+  available_.remove_prefix(taken);
+  input_.skip(taken);
   const uInt count = room - stream.avail_out;
-  crc_ = ::crc32(crc_, reinterpret_cast<const Bytef*>(buffer), count);
-  length_ += count;
-  if (result == Z_STREAM_END) {
-    state_ = State::kTrailer;
-  } else if (result != Z_OK && result != Z_BUF_ERROR) {
-    const char* reason = stream.msg != nullptr ? stream.msg : "no deflate stream";
-    end("gzip data is corrupt (" + std::string(reason) + ")");
+  if (result != Z_OK && result != Z_BUF_ERROR) {
+    end_member(result, stream.msg != nullptr ? stream.msg : "no deflate stream");
   } else if (count == 0 && available_.empty()) {
     available_ = input_.peek(1);
-    if (available_.empty()) end_truncated();
+    if (available_.empty()) end("gzip stream is truncated");
   }
   return count;
 }
 
-void DecodingReader::consume(size_t count) {
-  available_.remove_prefix(count);
-  input_.skip(count);
-}
-
-void DecodingReader::read_trailer() {
+// zlib stops for good at a wrong CRC, in front of the length. What comes behind is another member.
+void DecodingReader::end_member(int result, std::string_view reason) {
   available_ = {};
-  std::array<uint32_t, 2> words = {0, 0};  // CRC-32 and length mod 2^32, little-endian
-  for (uint32_t& word : words) {
-    for (unsigned shift = 0; shift < 32; shift += 8) {
-      const auto byte = input_.next();
-      if (!byte) return end_truncated();
-      word |= static_cast<uint32_t>(*byte) << shift;
-    }
+  const bool is_wrong_crc = reason == "incorrect data check";
+  if (result != Z_STREAM_END && !is_wrong_crc && reason != "incorrect length check") {
+    return end("gzip data is corrupt (" + std::string(reason) + ")");
   }
-  if (words[0] != crc_) {
-    add_damage("gzip CRC does not match");
-  } else if (words[1] != length_) {
-    add_damage("gzip length does not match");
+  if (result != Z_STREAM_END) {
+    add_damage(is_wrong_crc ? "gzip CRC does not match" : "gzip length does not match");
+  }
+  for (int byte = is_wrong_crc ? 4 : 0; byte > 0; --byte) {
+    if (!input_.next()) return end("gzip stream is truncated");
   }
   state_ = State::kBetween;
 }
@@ -260,16 +256,16 @@ void DecodingReader::read_trailer() {
 void DecodingReader::find_next_member() {
   const std::string_view head = input_.peek(kGzipMagic.size());
   if (head.starts_with(kGzipMagic)) {
-    state_ = State::kHeader;
+    inflater_.reset();
+    state_ = State::kMember;
     return;
   }
-  if (members_ > 1) notes_.push_back(std::to_string(members_) + " gzip members");
-  if (head.empty()) return end("");
   auto byte = input_.next();
   while (byte && *byte == 0) byte = input_.next();
-  if (!byte) notes_.push_back("zero padding after the gzip stream");
   end(byte ? "garbage after the gzip stream" : "");
 }
+
+}  // namespace
 
 void ContentReader::add_damage(std::string_view reason) {
   if (reason.empty() || damage_.find(reason) != std::string::npos) return;
@@ -277,9 +273,12 @@ void ContentReader::add_damage(std::string_view reason) {
   damage_ += reason;
 }
 
+std::unique_ptr<ContentReader> decoded(std::unique_ptr<ByteSource> source, bool is_named_gzip) {
+  return std::make_unique<DecodingReader>(std::move(source), is_named_gzip);
+}
+
 std::unique_ptr<ContentReader> open_content(const std::filesystem::path& path) {
-  return std::make_unique<DecodingReader>(std::make_unique<FileSource>(path),
-                                          is_gzip_name(path.native()));
+  return decoded(std::make_unique<FileSource>(path), is_gzip_name(path.native()));
 }
 
 }  // namespace greta

@@ -1,8 +1,10 @@
-#include "ingest/foreign/tensor_files.h"
+#include "ingest/foreign/files.h"
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "ingest/content/archive.h"
 #include "ingest/foreign/bytes.h"
@@ -12,6 +14,7 @@ namespace {
 
 constexpr std::string_view kEmptyZipMagic = "PK\x05\x06";
 constexpr size_t kHeadOfTensorFile = 4096;
+constexpr uint64_t kMaxConstructBytes = uint64_t{32} << 20;
 
 bool is_torch_name(std::string_view extension) {
   return extension == ".pt" || extension == ".pth" || extension == ".ckpt";
@@ -89,46 +92,102 @@ void refuse_stand_in(std::string_view head) {
   }
 }
 
-}  // namespace
-
-std::optional<TensorFile> tensor_file(std::string_view extension, std::string_view head) {
+/// By the bytes alone where they say it.
+ForeignKind kind_by_bytes(std::string_view extension, std::string_view head) {
   if (head.starts_with(kZipMagic) || head.starts_with(kEmptyZipMagic)) {
     const bool is_named_so = is_torch_name(extension) || extension == ".npz";
-    if (is_named_so || is_zip_of_tensors(head)) return TensorFile::kZip;
-    return std::nullopt;
+    return is_named_so || is_zip_of_tensors(head) ? ForeignKind::kZip : ForeignKind::kNone;
   }
-  if (head.starts_with(kNpyMagic)) return TensorFile::kNpy;
-  if (is_safetensors(head)) return TensorFile::kSafetensors;
-  if (is_torch_name(extension) && begins_as_tar(head)) return TensorFile::kPickle;
+  if (head.starts_with(kNpyMagic)) return ForeignKind::kNpy;
+  if (is_safetensors(head)) return ForeignKind::kSafetensors;
   const bool may_be_pickle = is_pickle_name(extension) || extension == ".bin";
-  if (may_be_pickle && begins_as_pickle(head)) return TensorFile::kPickle;
-  return std::nullopt;
+  if (may_be_pickle && begins_as_pickle(head)) return ForeignKind::kPickle;
+  const bool is_text = head.find('\0') == head.npos;
+  if (is_text && (extension.empty() || extension == ".json")) {
+    if (is_debug_mode(head)) return ForeignKind::kDebugMode;
+    if (is_msprobe(head)) return ForeignKind::kMsprobe;
+    if (is_msprobe_construct(head)) return ForeignKind::kMsprobeConstruct;
+  }
+  const bool may_be_log = extension == ".txt" || extension == ".log" || extension.empty();
+  return may_be_log && is_llama_text(head) ? ForeignKind::kLlamaText : ForeignKind::kNone;
 }
 
-std::optional<TensorFile> tensor_file_named(std::string_view extension) {
-  if (extension == ".npz") return TensorFile::kZip;
-  if (extension == ".npy") return TensorFile::kNpy;
-  if (extension == ".safetensors") return TensorFile::kSafetensors;
-  if (is_pickle_name(extension)) return TensorFile::kPickle;
-  return std::nullopt;
+/// Which module each call of a msprobe dump belongs to; "" where nobody says.
+std::string construct_beside(const std::string& path) {
+  const std::filesystem::path file = std::filesystem::path(path).parent_path() / "construct.json";
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(file, unknown)) return "";
+  try {
+    FileBytes bytes(file);
+    if (bytes.size() > kMaxConstructBytes) return "";
+    return bytes.text(0, static_cast<size_t>(bytes.size()));
+  } catch (const std::system_error&) {
+    return "";
+  }
 }
 
-void read_tensor_file(TensorFile kind, const ForeignSource& source) {
-  const std::string head = source.bytes.text(
-      0, static_cast<size_t>(std::min<uint64_t>(source.bytes.size(), kHeadOfTensorFile)));
-  refuse_stand_in(head);
+}  // namespace
+
+ForeignKind foreign_kind(std::string_view extension, std::string_view head) {
+  const ForeignKind by_bytes = kind_by_bytes(extension, head);
+  if (by_bytes != ForeignKind::kNone) return by_bytes;
+  if (extension == ".npz") return ForeignKind::kZip;
+  if (extension == ".npy") return ForeignKind::kNpy;
+  if (extension == ".safetensors") return ForeignKind::kSafetensors;
+  return is_pickle_name(extension) ? ForeignKind::kPickle : ForeignKind::kNone;
+}
+
+bool is_own_run(ForeignKind kind, const std::string& path) {
+  if (kind == ForeignKind::kZip) {
+    const ForeignPath said = read_foreign_path(path);
+    return !said.is_pass && !said.is_dumped;
+  }
+  return kind == ForeignKind::kSafetensors || kind == ForeignKind::kDebugMode ||
+         kind == ForeignKind::kLlamaText;
+}
+
+bool is_read_in_pieces(ForeignKind kind) { return kind >= ForeignKind::kSafetensors; }
+
+std::string shape_of(ForeignKind kind) {
+  constexpr const char* kShapes[] = {"unknown",    "msprobe",     "msprobe_construct",
+                                     "debug_mode", "llama_debug", "safetensors",
+                                     "npy",        "tensors",     "unknown"};
+  return kShapes[static_cast<size_t>(kind)];
+}
+
+void read_foreign(ForeignKind kind, const std::string& path, Bytes& bytes, ForeignRows& rows) {
+  const ForeignSource source{read_foreign_path(path), bytes, rows};
+  const std::string head =
+      bytes.text(0, static_cast<size_t>(std::min<uint64_t>(bytes.size(), kHeadOfTensorFile)));
+  if (is_read_in_pieces(kind)) refuse_stand_in(head);
   switch (kind) {
-    case TensorFile::kZip:
+    case ForeignKind::kNone:
+    case ForeignKind::kMsprobeConstruct:
+      break;  // it is read with the dump that it belongs to
+    case ForeignKind::kMsprobe:
+      read_msprobe(source, construct_beside(path));
+      break;
+    case ForeignKind::kDebugMode:
+      read_debug_mode(source);
+      break;
+    case ForeignKind::kLlamaText:
+      read_llama_text(source);
+      break;
+    case ForeignKind::kSafetensors:
+      read_safetensors(source);
+      break;
+    case ForeignKind::kNpy:
+      read_npy(source);
+      break;
+    case ForeignKind::kZip:
       if (head.starts_with(kEmptyZipMagic)) throw ForeignError("a ZIP of nothing");
       if (!head.starts_with(kZipMagic)) throw ForeignError("no ZIP, though it is named like one");
-      return read_zip(source);
-    case TensorFile::kNpy:
-      return read_npy(source);
-    case TensorFile::kSafetensors:
-      return read_safetensors(source);
-    case TensorFile::kPickle:
-      return refuse_unzipped(head);
+      read_zip(source);
+      break;
+    case ForeignKind::kPickle:
+      refuse_unzipped(head);
   }
+  rows.finish();
 }
 
 }  // namespace greta

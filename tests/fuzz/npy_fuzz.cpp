@@ -1,8 +1,0 @@
-// Any bytes are a .npy: rows and findings, or one error.
-#include "ingest/foreign/tensor_files.h"
-#include "tests/fuzz/foreign_target.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  return greta::read_any(data, size, "d/x.npy",
-                         [](const greta::ForeignSource& source) { greta::read_npy(source); });
-}
