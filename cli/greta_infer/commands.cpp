@@ -10,7 +10,7 @@
 #include "cli/greta_infer/options.h"
 #include "common/completion.h"
 #include "common/exit_status.h"
-#include "engine/session/build_info.h"
+#include "engine/session/run_info.h"
 
 namespace greta {
 namespace {

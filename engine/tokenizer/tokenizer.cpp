@@ -183,10 +183,6 @@ std::string_view Tokenizer::piece(int32_t id) const {
   return pieces_[id];
 }
 
-bool Tokenizer::is_control(int32_t id) const {
-  return id >= 0 && id < size() && vanishes(types_[id]);
-}
-
 bool Tokenizer::ends_generation(int32_t id) const {
   return id >= 0 && id < size() && ends_generation_[id];
 }
