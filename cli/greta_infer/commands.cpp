@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/greta_infer/environment.h"
 #include "cli/greta_infer/options.h"
 #include "common/completion.h"
 #include "common/exit_status.h"

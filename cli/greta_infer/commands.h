@@ -3,15 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
-#include "cli/greta_infer/environment.h"
-
 // The commands of greta-infer.
 
 namespace greta {
 
 /// What every command shares.
 struct Infer {
-  Environment environment;
   std::function<int()> action;  ///< set by the command that was named; returns the exit status
 };
 

@@ -58,21 +58,11 @@ class PendingFile {
     if (closed != 0) fail("cannot write", partial_);
     if (::rename(partial_.c_str(), file_.c_str()) != 0) fail("cannot create", file_);
     partial_.clear();
-    sync_folder();
   }
 
  private:
   [[noreturn]] static void fail(const std::string& what, const std::filesystem::path& file) {
     throw std::system_error(errno, std::generic_category(), what + " " + file.string());
-  }
-
-  // The name must survive a crash too. Some file systems refuse this for a folder: no harm.
-  void sync_folder() const {
-    const std::filesystem::path folder = file_.has_parent_path() ? file_.parent_path() : ".";
-    const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return;
-    ::fsync(fd);
-    ::close(fd);
   }
 
   std::filesystem::path file_, partial_;

@@ -84,7 +84,8 @@ class Tokenizer {
     bool in_text = false;
   };
 
-  Tokenizer(const Vocabulary& vocabulary, std::vector<Piece> pieces);
+  /// piece_of: of a token that is neither a byte nor vanishes, which no text gives.
+  Tokenizer(const Vocabulary& vocabulary, Piece (*piece_of)(const std::string& text, TokenType));
 
   /// The token that text may be for these bytes, or -1.
   int32_t find(std::string_view bytes) const;

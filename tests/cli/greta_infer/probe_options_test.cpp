@@ -126,23 +126,35 @@ TEST_F(InferProbeOptions, MistakesGetOneLineAndNoRun) {
 TEST_F(InferProbeOptions, VariablesThatMakeNoSenseAreNamed) {
   make_model();
   for (const char* variable :
-       {"GRETA_SEED=x", "GRETA_MAX_SEQ_LEN=0", "GRETA_TRACE_LAYERS=12", "GRETA_B3_66_MODE=fast",
-        "GRETA_INT4_WEIGHTS=maybe", "GRETA_TRACE_RMS_VERIFY=2"}) {
+       {"GRETA_SEED=x", "GRETA_SEED=1x", "GRETA_SEED=1.5", "GRETA_SEED=-1",
+        "GRETA_SEED=99999999999999999999", "GRETA_MAX_SEQ_LEN=0", "GRETA_TRACE_LAYERS=12",
+        "GRETA_B3_66_MODE=fast", "GRETA_INT4_WEIGHTS=maybe", "GRETA_TRACE_RMS_VERIFY=2"}) {
     const Result result = sh(std::string(variable) + " $I probe $Q --model m.gguf");
     EXPECT_EQ(result.status, 2) << variable;
     const std::string name(variable, std::string_view(variable).find('='));
     EXPECT_TRUE(result.says(name)) << result.err;
   }
+  EXPECT_EQ(sh("GRETA_DB= GRETA_SEED= GRETA_TRACE_LAYERS= GRETA_TRACE_RMS_VERIFY= $I probe $Q"
+               " --model m.gguf --prompt x")
+                .status,
+            0)
+      << "an empty variable is not set";
 }
 
 TEST_F(InferProbeOptions, Int4WeightsCanBeInsistedOn) {
   make_model("--type q8_0");
-  const Result refused = sh("GRETA_INT4_WEIGHTS=1 $I probe $Q --model m.gguf");
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_TRUE(refused.says("q8_0")) << refused.err;
+  const auto probe = [&](const std::string& value) {
+    return sh("GRETA_INT4_WEIGHTS=" + value + " $I probe $Q --model m.gguf --prompt x");
+  };
+  for (const char* on : {"1", "on", "true", "yes"}) {
+    const Result refused = probe(on);
+    EXPECT_EQ(refused.status, 2) << on;
+    EXPECT_TRUE(refused.says("q8_0")) << refused.err;
+  }
+  for (const char* off : {"0", "off", "false", "no"}) EXPECT_EQ(probe(off).status, 0) << off;
   for (const char* type : {"q4_0", "iq4_nl"}) {
     make_model(std::string("--force --type ") + type);
-    EXPECT_EQ(sh("GRETA_INT4_WEIGHTS=1 $I probe $Q --model m.gguf --prompt x").status, 0) << type;
+    EXPECT_EQ(probe("1").status, 0) << type;
   }
 }
 
