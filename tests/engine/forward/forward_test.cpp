@@ -301,13 +301,17 @@ TEST(Forward, KeptCacheGoesOnWhereABatchEnded) {
   EXPECT_TRUE(same_bits(last, {decode(engine, Mode::kBatchInvariant, tokens).back()}));
 }
 
-TEST(Forward, CacheStaysAsItIsWhenKvIsNotKept) {
-  const TestModel model(small_shape());
-  const TestEngine engine(model);
-  KvCache cache(model.config(), 4, *engine.backend);
-  Forward forward(model.model(), engine.weights, *engine.backend, cache,
-                  engine.options(Mode::kAsDesigned));
+/// A forward pass by the routes of decode and prefill as designed, and its cache of six rows.
+struct ForwardInCache : testing::Test {
+  const TestModel model{small_shape()};
+  const TestEngine engine{model};
+  KvCache cache{model.config(), 6, *engine.backend};
+  Forward forward{model.model(), engine.weights, *engine.backend, cache,
+                  engine.options(Mode::kAsDesigned)};
   const std::vector<int32_t> tokens = model.tokens(4);
+};
+
+TEST_F(ForwardInCache, CacheStaysAsItIsWhenKvIsNotKept) {
   forward.run({.tokens = tokens}, nullptr);
   const int64_t n = cache.rows() * cache.width();
   const std::vector<float> k = engine.read(words_of(cache.k(2), n).data(), n),
@@ -318,13 +322,7 @@ TEST(Forward, CacheStaysAsItIsWhenKvIsNotKept) {
   EXPECT_EQ(engine.read(words_of(cache.v(2), n).data(), n), v);
 }
 
-TEST(Forward, PoisonReachesEveryActivationThatCanBeRead) {
-  const TestModel model(small_shape());
-  const TestEngine engine(model);
-  KvCache cache(model.config(), 4, *engine.backend);
-  Forward forward(model.model(), engine.weights, *engine.backend, cache,
-                  engine.options(Mode::kAsDesigned));
-  const std::vector<int32_t> tokens = model.tokens(4);
+TEST_F(ForwardInCache, PoisonReachesEveryActivationThatCanBeRead) {
   forward.run({.tokens = tokens, .n_logits = 4}, nullptr);
   forward.poison_activations();
   const auto all_nan = [&](const float* data, int64_t n) {
@@ -336,13 +334,7 @@ TEST(Forward, PoisonReachesEveryActivationThatCanBeRead) {
   EXPECT_TRUE(all_nan(forward.final_norm(), 4 * model.config().dim));
 }
 
-TEST(Forward, ARowOfTheCacheThatIsNotFiniteIsSeenByEveryLaterToken) {
-  const TestModel model(small_shape());
-  const TestEngine engine(model);
-  KvCache cache(model.config(), 6, *engine.backend);
-  Forward forward(model.model(), engine.weights, *engine.backend, cache,
-                  engine.options(Mode::kAsDesigned));
-  const std::vector<int32_t> tokens = model.tokens(4);
+TEST_F(ForwardInCache, ARowOfTheCacheThatIsNotFiniteIsSeenByEveryLaterToken) {
   forward.run({.tokens = tokens}, nullptr);
   cache.poison_from(4);  // what nobody may read
   engine.backend->fill(words_of(cache.v(1) + cache.width(), 1).data(), 1,
@@ -369,17 +361,14 @@ TEST(Tracer, CacheRowsOfTokensThatNobodyComparesAreTracedWhenNamed) {
   EXPECT_TRUE(selection.wants(TracePoint::kVCacheRows));
 }
 
-TEST(KvCache, PoisonStartsAtItsRow) {
-  const TestModel model(small_shape());
-  const TestEngine engine(model);
-  KvCache cache(model.config(), 4, *engine.backend);
+TEST_F(ForwardInCache, PoisonStartsAtItsRow) {
   const int64_t n = cache.rows() * cache.width();
   for (int layer = 0; layer < 3; ++layer) {
     engine.backend->fill(words_of(cache.k(layer), n).data(), n, 1);
     engine.backend->fill(words_of(cache.v(layer), n).data(), n, 1);
   }
   cache.poison_from(3);
-  EXPECT_EQ(cache.rows(), 5);
+  EXPECT_EQ(cache.rows(), 7);  // one to spare
   for (int layer = 0; layer < 3; ++layer) {
     for (const KvRows& side : {cache.k(layer), cache.v(layer)}) {
       const std::vector<float> values = engine.read(words_of(side, n).data(), n);
