@@ -207,26 +207,15 @@ TEST_F(Infer, AModelThatStatesNoPreTokenizerIsSplitByDefaultWithAWarning) {
   EXPECT_EQ(sh("$I probe --model other.gguf --tokens 1,2,3").status, 0);
 }
 
-TEST_F(Infer, CompletionKnowsCommandsAndFaults) {
-  const Result script = sh("$I completion bash >c && bash -n c && cat c");
-  EXPECT_EQ(script.status, 0) << script.err;
-  EXPECT_TRUE(script.says("rope_theta"));
-  const Result words =
-      sh("bash -c '. ./c; COMP_WORDS=(greta-infer probe --mode kv); COMP_CWORD=3;"
-         " _greta_infer; echo ${COMPREPLY[@]}'");
-  EXPECT_EQ(words.out, "kv_aligned\n") << words.err;
-  EXPECT_TRUE(sh("bash -c '. ./c; COMP_WORDS=(greta-infer pr); COMP_CWORD=1; _greta_infer;"
-                 " echo ${COMPREPLY[@]}'")
-                  .says("probe"));
-}
-
-TEST_F(Infer, CompletionHasTheValuesOfEveryEnumeratedOption) {
+TEST_F(Infer, CompletionHasCommandsAndTheValuesOfEveryEnumeratedOption) {
   ASSERT_EQ(sh("$I completion bash >c").status, 0);
   const auto offered = [&](const std::string& words) {
     return sh("bash -c '. ./c; COMP_WORDS=(greta-infer " + words +
               "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _greta_infer; echo ${COMPREPLY[@]}'")
         .out;
   };
+  EXPECT_EQ(offered("pr"), "probe\n");
+  EXPECT_EQ(offered("probe --mode kv"), "kv_aligned\n");
   EXPECT_EQ(offered("probe --suite b3_13"), "b3_13\n");
   EXPECT_EQ(offered("probe --inject rope_th"), "rope_theta\n");
   EXPECT_EQ(offered("probe --tensors attn_out,logits_topk"), "attn_out,logits_topk\n");
@@ -272,7 +261,7 @@ TEST_F(Infer, BackendThatIsNotThereIsNamed) {
   EXPECT_TRUE(result.says("--backend cpu")) << result.err;
 }
 
-TEST_F(Infer, WhatKeepsNoRowsIsNoDatabaseAndAPipeNoModel) {
+TEST_F(Infer, WhatKeepsNoRowsIsNoDatabaseAndWhatHoldsNoWeightsNoModel) {
   make_model();
   ASSERT_EQ(sh("mkfifo pipe && mkdir folder").status, 0);
   for (const char* name :
@@ -283,23 +272,15 @@ TEST_F(Infer, WhatKeepsNoRowsIsNoDatabaseAndAPipeNoModel) {
       EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
     }
   }
-  for (const char* model : {"pipe", "folder", "/dev/null"}) {
+  write("text.gguf", "this is no model");
+  write("empty.gguf", "");
+  for (const char* model :
+       {"pipe", "folder", "/dev/null", "text.gguf", "empty.gguf", "missing.gguf"}) {
     for (const char* command : {"probe", "run -p x", "info", "tokenize -p x"}) {
       const Result result = sh(std::string("timeout 20 $I ") + command + " -m " + model);
       EXPECT_EQ(result.status, 2) << command << " " << model << result.err;
       EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
     }
-  }
-}
-
-TEST_F(Infer, FilesThatAreNoModelAreRefused) {
-  write("text.gguf", "this is no model");
-  write("empty.gguf", "");
-  for (const char* file : {"text.gguf", "empty.gguf", "missing.gguf", "."}) {
-    const Result result = sh(std::string("$I probe --model ") + file);
-    EXPECT_EQ(result.status, 2) << file;
-    EXPECT_EQ(result.err.substr(0, 13), "greta-infer: ") << file;
-    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
   }
   EXPECT_FALSE(std::filesystem::exists(database()));
 }
