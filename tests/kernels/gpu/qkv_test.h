@@ -9,6 +9,7 @@
 #include "tests/kernels/gpu/gpu_test.h"
 #include "tests/kernels/gpu/weights.h"
 
+/// A test of the product of queries, keys and values in one launch, held against its steps.
 namespace greta {
 
 struct QkvCase {
