@@ -43,12 +43,11 @@ struct Document {
   std::string date;        ///< YYYY-MM-DD of the first Date line; "" if none
   std::string commit;      ///< 7 to 40 hex digits of the first Commit or Hash line, as written
   std::vector<Table> tables;
-  /// Lines inside code fences that are a one-line object, "{" to "}", trimmed. An object that is
-  /// printed over several lines is an excerpt and is not here.
+  /// Lines that are a one-line object, "{" to "}", trimmed, inside code fences or not. An object
+  /// that is printed over several lines is an excerpt and is not here.
   std::vector<JsonLine> json_lines;
-  std::vector<JsonLine> open_json_lines;  ///< the same, outside of fences
   /// First column of the first table whose first header cell is Prompt, in order, each once: names
-  /// the segments of fenced lines that have no prompt of their own.
+  /// the segments of such lines that have no prompt of their own.
   std::vector<std::string> prompt_names;
   /// Outside fences and tables, but those of kind failure; a TBD is not a claim.
   std::vector<DocumentClaim> claims;
