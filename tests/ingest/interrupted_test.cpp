@@ -1,7 +1,5 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -187,19 +185,14 @@ TEST_F(Interrupted, AKillAtAnyMomentLosesNothing) {
   for (int i = 0; i < 3; ++i) {
     TemporaryFolder own;
     { SQLite::Database created = open_for_writing(own / "g.db"); }
-    const pid_t child = fork();
-    if (child == 0) {
-      try {
-        SQLite::Database other = open_for_writing(own / "g.db");
-        ingest_all(other, {folder / "artifacts_remote"}, 2);
-      } catch (...) {
-        _exit(1);
-      }
-      _exit(0);
-    }
+    const pid_t child = start_child([&] {
+      SQLite::Database other = open_for_writing(own / "g.db");
+      ingest_all(other, {folder / "artifacts_remote"}, 2);
+      return 0;
+    });
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 60'000));
     kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
+    end_of(child);
     SQLite::Database other = open_for_writing(own / "g.db");
     EXPECT_EQ(check_database(other), std::vector<std::string>());
     ingest_all(other, {folder / "artifacts_remote"}, 2);
@@ -264,21 +257,13 @@ TEST_F(Interrupted, TwoIngestsAtOnceLoseNothing) {
     fs::rename(other / ("artifacts_remote/2026-02-0" + std::to_string(1 + i)),
                other / ("artifacts_remote/2026-03-0" + std::to_string(1 + i)));
   }
-  const pid_t child = fork();
-  if (child == 0) {
-    int status = 1;
-    try {
-      SQLite::Database own = open_for_writing(folder / "g.db");
-      ingest_all(own, {other / "artifacts_remote"});
-      status = 0;
-    } catch (...) {
-    }
-    _exit(status);
-  }
+  const pid_t child = start_child([&] {
+    SQLite::Database own = open_for_writing(folder / "g.db");
+    ingest_all(own, {other / "artifacts_remote"});
+    return 0;
+  });
   EXPECT_NO_THROW(take());
-  int status = -1;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(end_of(child), 0);
   EXPECT_EQ(check_database(db), std::vector<std::string>());
   EXPECT_EQ(count("trace_row"), 6 * (1600 + 2 + 6 + 4));
   EXPECT_EQ(count("sample"), 6 * 2);
