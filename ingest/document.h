@@ -25,15 +25,10 @@ struct DocumentClaim {
   std::string text;   ///< the value in full, without Markdown emphasis
 };
 
-struct JsonLine {
+/// A line of a document and its text, or what is said of it.
+struct DocumentLine {
   int64_t line = 0;
   std::string text;
-};
-
-/// A part of a document that is beyond what one may have, and was not read.
-struct DocumentLimit {
-  int64_t line = 0;
-  std::string reason;
 };
 
 struct Document {
@@ -45,7 +40,7 @@ struct Document {
   std::vector<Table> tables;
   /// Lines that are a one-line object, "{" to "}", trimmed, inside code fences or not. An object
   /// that is printed over several lines is an excerpt and is not here.
-  std::vector<JsonLine> json_lines;
+  std::vector<DocumentLine> json_lines;
   /// First column of the first table whose first header cell is Prompt, in order, each once: names
   /// the segments of such lines that have no prompt of their own.
   std::vector<std::string> prompt_names;
@@ -55,7 +50,8 @@ struct Document {
   /// present_pairs, pass, fail, missing, and the equivalence counts pass_equiv, fail_equiv,
   /// expected_drift, inconclusive, incomplete, skipped.
   std::map<std::string, int64_t> counts;
-  std::vector<DocumentLimit> limits;
+  /// Parts that are beyond what a document may have, and were not read: where, and why.
+  std::vector<DocumentLine> limits;
   bool valid_utf8 = true;
   bool is_binary = false;  ///< it holds a NUL byte, which no text does
 };

@@ -241,7 +241,7 @@ void SourceContent::add_document(const Document& document) {
   }
   add_tables(document.tables);
   if (judges || pairs_ > 0) add_report();
-  for (const DocumentLimit& limit : document.limits) add_finding(limit.line, true, limit.reason);
+  for (const DocumentLine& limit : document.limits) add_finding(limit.line, true, limit.text);
   if (!document.valid_utf8) add_finding(0, false, "not valid UTF-8");
   add_records(document);
 }
@@ -266,7 +266,7 @@ void SourceContent::add_tables(const std::vector<Table>& tables) {
 /// Trace lines of a document, fenced or not.
 void SourceContent::add_records(const Document& document) {
   StatedRecords records(*this, document.prompt_names);
-  for (const JsonLine& line : document.json_lines) {
+  for (const DocumentLine& line : document.json_lines) {
     if (is_record_line(line.text)) records.take(line.text, line.line);
   }
   records.finish();
