@@ -1,6 +1,7 @@
 #include "ingest/source_content.h"
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
