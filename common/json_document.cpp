@@ -22,6 +22,22 @@ struct Refused {
   std::string why;
 };
 
+/// Where a text ends that begins behind a quote at `at`: its closing quote, or the end of all.
+size_t end_of_text(std::string_view text, size_t at) {
+  for (++at; at < text.size() && text[at] != '"';) at += text[at] == '\\' ? 2 : 1;
+  return std::min(at, text.size());
+}
+
+/// True if a text is longer than one may be. The parser would hold it several times over.
+bool has_long_text(std::string_view text) {
+  for (size_t at = text.find('"'); at < text.size(); at = text.find('"', at + 1)) {
+    const size_t begin = at;
+    at = end_of_text(text, at);
+    if (at - begin > kMaxString + 1) return true;
+  }
+  return false;
+}
+
 /// Called by the parser for each value.
 class Limits {
  public:
@@ -39,7 +55,6 @@ class Limits {
     if (event == Event::object_end) keys_.pop_back();
     if (!parsed.is_string() || (event != Event::key && event != Event::value)) return true;
     const auto& text = parsed.get_ref<const std::string&>();
-    if (text.size() > kMaxString) throw Refused{"JSON with a text of more than 1 MiB"};
     if (event == Event::key && !keys_.back().insert(text).second) {
       throw Refused{'"' + utf8::printable(text.substr(0, kMaxMessage)) + "\" is written twice"};
     }
@@ -72,6 +87,7 @@ bool is_nonfinite(std::string_view word) {
 
 std::string parse_json(std::string_view text, size_t most_values, json& value) {
   value = nullptr;
+  if (has_long_text(text)) return "JSON with a text of more than 1 MiB";
   try {
     value = json::parse(text, Limits(most_values));
     return "";
@@ -107,10 +123,7 @@ std::string with_quoted_nonfinite(std::string_view json) {
     result += is_nonfinite(word) ? '"' + std::string(word) + '"' : word;
     if (end == json.size()) break;
     at = end++;
-    if (json[at] == '"') {
-      while (end < json.size() && json[end] != '"') end += json[end] == '\\' ? 2 : 1;
-      end = std::min(end + 1, json.size());
-    }
+    if (json[at] == '"') end = std::min(end_of_text(json, at) + 1, json.size());
     result += json.substr(at, end - at);
     at = end;
   }

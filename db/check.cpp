@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/utf8.h"
 #include "db/definitions.h"
 #include "db/judge.h"
 #include "db/schema.h"
@@ -98,27 +97,9 @@ void check_trace_rows(SQLite::Database& db, Problems& problems) {
               outside("pos_id", kUnknownPosition, kMaxPosition),
               outside("layer", -1, kMaxLayer),
               outside("flags", 0, kAllFlags),
-              {"t.pos_id = -1 AND EXISTS (SELECT 1 FROM plan p WHERE p.run_id = t.run_id"
-               " AND p.prompt_id = t.prompt_id AND p.side = t.side AND p.layer = t.layer"
-               " AND p.tensor_id = t.tensor_id)",
-               "at no position, which their plan declares at one"},
-              {"t.layer = -1 AND EXISTS (SELECT 1 FROM tensor o WHERE o.id = t.tensor_id"
-               " AND o.stage = 'layer') AND EXISTS (SELECT 1 FROM plan p WHERE p.run_id = t.run_id"
-               " AND p.prompt_id = t.prompt_id AND p.side = t.side AND p.tensor_id = t.tensor_id)"
-               " AND NOT EXISTS (SELECT 1 FROM plan p WHERE p.run_id = t.run_id AND p.prompt_id ="
-               " t.prompt_id AND p.side = t.side AND p.layer = -1 AND p.tensor_id = t.tensor_id)",
-               "in no layer, which their plan declares in one"},
               {"t.flags & " + std::to_string(kFlagTensor) + " AND t.pos_id <> -1",
                "of a whole tensor, at a position"}},
              problems);
-}
-
-/// Waivers whose reason nobody can read.
-void check_reasons(SQLite::Database& db, Problems& problems) {
-  SQLite::Statement reasons(db, "SELECT reason FROM waiver");
-  int64_t n = 0;
-  while (reasons.executeStep()) n += !utf8::shows_something(reasons.getColumn(0).getString());
-  if (n > 0) problems.push_back("waiver: " + std::to_string(n) + " rows without a reason");
 }
 
 void check_other_rows(SQLite::Database& db, Problems& problems) {
@@ -156,7 +137,6 @@ void check_other_rows(SQLite::Database& db, Problems& problems) {
                "with a tensor that tensor does not have"},
               {"date(t.until) IS NOT t.until", "until a day that is none"}},
              problems);
-  check_reasons(db, problems);
 }
 
 /// Positions with what they demand, by the rows.

@@ -248,12 +248,6 @@ SQLite::Database open_temporary() {
   return db;
 }
 
-SQLite::Database open_beside(const SQLite::Database& db) {
-  SQLite::Database beside = connect(db.getFilename(), SQLite::OPEN_READONLY, LockWait::usual());
-  beside.exec(kOnlyRead);
-  return beside;
-}
-
 SQLite::Database open_for_reading(const std::filesystem::path& file,
                                   const std::function<void(SQLite::Database&)>& prepare) {
   {

@@ -51,10 +51,6 @@ SQLite::Database open_unchanged(const std::filesystem::path& file);
 /// for writing, without triggers and foreign keys, which act on what is written.
 SQLite::Database open_temporary();
 
-/// A further connection to the file of `db`, for reading, while `db` stays open. In memory there is
-/// none. Throws SQLite::Exception.
-SQLite::Database open_beside(const SQLite::Database& db);
-
 /// Opens a database for writing: creates it, brings one of an older greta forward. WAL, foreign
 /// keys on. Throws as open_for_reading does.
 SQLite::Database open_for_writing(const std::filesystem::path& file,

@@ -30,13 +30,16 @@ std::string shares_fault(const DifferenceRow& d) {
   return "";
 }
 
-}  // namespace
-
+/// A difference whose parts tell nothing, as rounding leaves it: at most 1 % apart, and of its
+/// segments, at least 8, every one differs, and none has more than four times its part. It has no
+/// rows in difference_part.
 bool is_spread(const DifferenceRow& row) {
   const double n = static_cast<double>(row.shares.size());
   return row.rel_l2 && *row.rel_l2 <= 0.01 && n >= 8 &&
          std::ranges::all_of(row.shares, [n](double share) { return share > 0 && share <= 4 / n; });
 }
+
+}  // namespace
 
 std::string fault_of(const DifferenceRow& d) {
   if (d.prefill_hash == d.decode_hash) return "is of equal hashes";

@@ -43,11 +43,6 @@ inline constexpr int kDifferenceValues = 17;
 inline constexpr const char* kDropDifferenceParts =
     "DELETE FROM difference_part WHERE difference_id = ?";
 
-/// A difference whose parts tell nothing, as rounding leaves it: at most 1 % apart, and of its
-/// segments, at least 8, every one differs, and none has more than four times its part. It has no
-/// rows in difference_part.
-bool is_spread(const DifferenceRow& row);
-
 /// Why no two rows can differ in that way; "" when they can.
 std::string fault_of(const DifferenceRow& row);
 

@@ -2,6 +2,8 @@
 
 #include <sqlite3.h>
 
+#include <span>
+
 #include "common/process.h"
 #include "common/stop_signal.h"
 #include "db/database.h"
@@ -12,15 +14,26 @@
 namespace greta {
 namespace {
 
-/// Tables that say what a source stated.
-constexpr const char* kTablesOfSources[] = {
+/// Tables that say what a source stated; whose rows go with a run; and those that a directory level
+/// keeps.
+constexpr const char* kOfSources[] = {
     "attribute", "run_metric", "report_claim", "report",       "report_pair",
     "log_event", "run_event",  "document_row", "ingest_error", "source_location"};
+constexpr const char* kOfRuns[] = {"difference", "traced_position", "readout",    "plan",
+                                   "report",     "report_pair",     "run_event",  "log_event",
+                                   "ingest_run", "verdict",         "run_change", "pinned_baseline",
+                                   "prompt"};
+constexpr const char* kOfLevels[] = {"attribute", "run_metric", "report_claim", "lineage_member"};
+
+void delete_rows(SQLite::Database& db, std::span<const char* const> tables,
+                 const std::string& condition) {
+  for (const char* table : tables)
+    db.exec(std::string("DELETE FROM ") + table + " WHERE " + condition);
+}
 
 /// Deletes sources, whose ids a query gives, with all that they stated.
 void delete_sources(SQLite::Database& db, const std::string& ids) {
-  for (const char* table : kTablesOfSources)
-    db.exec(std::string("DELETE FROM ") + table + " WHERE source_id IN (" + ids + ")");
+  delete_rows(db, kOfSources, "source_id IN (" + ids + ")");
   db.exec("DELETE FROM source WHERE id IN (" + ids + ")");
 }
 
@@ -114,6 +127,11 @@ ForgetSummary forget(SQLite::Database& db, const std::vector<RunToForget>& runs,
   if (any_may_be_running(sql("SELECT host, pid, process FROM ingest"))) {
     sql("DELETE FROM temp.forgotten_part WHERE of = 'tensor'").exec();
   }
+  db.exec(
+      "DELETE FROM difference_part WHERE difference_id IN ("
+      "SELECT id FROM difference WHERE run_id IN (SELECT id FROM temp.forgotten))");
+  delete_rows(db, kOfRuns, "run_id IN (SELECT id FROM temp.forgotten)");
+  delete_rows(db, kOfLevels, "run_id IN (SELECT id FROM temp.forgotten WHERE NOT stays)");
   delete_sources(db, "SELECT id FROM temp.forgotten_source");
   db.exec(sql_of_file("db/sql/forget_rest.sql"));
   report(progress, "checking what is left", 0, 1);

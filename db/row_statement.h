@@ -37,15 +37,13 @@ class RowStatement {
 
   void bind(int64_t value) { sqlite3_bind_int64(statement_, ++at_, value); }
   void bind(double value) { sqlite3_bind_double(statement_, ++at_, value); }
-  void bind_text(std::string_view value) {
+  void bind(std::string_view value) {
     sqlite3_bind_text64(statement_, ++at_, value.data(), value.size(), SQLITE_STATIC, SQLITE_UTF8);
   }
   void bind_null() { sqlite3_bind_null(statement_, ++at_); }
-  void bind(const std::optional<int64_t>& value) { value ? bind(*value) : bind_null(); }
-  void bind(const std::optional<std::string>& value) {
-    if (!value) return bind_null();
-    sqlite3_bind_text64(statement_, ++at_, value->data(), value->size(), SQLITE_STATIC,
-                        SQLITE_UTF8);
+  template <class T>
+  void bind(const std::optional<T>& value) {
+    value ? bind(*value) : bind_null();
   }
   /// A number, or NULL, of the row that another statement stands on.
   void bind_column(RowStatement& from, int i) {

@@ -41,6 +41,16 @@ bool is_of_this_build(SQLite::Database& db) {
                         " check --repair` restores it");
 }
 
+/// Throws as check_current does where nothing brings the file to this build.
+bool needs_migration(SQLite::Database& db) {
+  if (pragma(db, "user_version") != kSchemaVersion) return true;
+  const std::vector<DefinitionDifference> differences = definition_differences(db);
+  if (differences.empty()) return false;
+  if (any_table(differences)) throw_beyond_repair(db, differences);
+  if (is_of_this_build(db)) throw_not_ours(db, differences);
+  return true;
+}
+
 void note_version(SQLite::Database& db) {
   SQLite::Statement meta(db, "INSERT OR REPLACE INTO meta(key, value) VALUES ('views', ?)");
   meta.bind(1, definitions_version());
@@ -174,15 +184,6 @@ void create_schema(SQLite::Database& db) {
   note_version(db);
   db.exec("PRAGMA application_id = " + std::to_string(kApplicationId));
   db.exec("PRAGMA user_version = " + std::to_string(kSchemaVersion));
-}
-
-bool needs_migration(SQLite::Database& db) {
-  if (pragma(db, "user_version") != kSchemaVersion) return true;
-  const std::vector<DefinitionDifference> differences = definition_differences(db);
-  if (differences.empty()) return false;
-  if (any_table(differences)) throw_beyond_repair(db, differences);
-  if (is_of_this_build(db)) throw_not_ours(db, differences);
-  return true;
 }
 
 void check_current(SQLite::Database& db, const std::filesystem::path& file) {

@@ -41,18 +41,15 @@ void create_schema(SQLite::Database& db);
 /// Creates the views of this build in the schema `main` or `temp`, where none of them is.
 void write_views_down(SQLite::Database& db, const std::string& schema);
 
-/// True if a file is of an earlier version, or its views, triggers and indexes are those of another
-/// build. Throws DefinitionError, with their names, when they are nobody's, or when tables are not
-/// as this build makes them: then what the views say of the file is no verdict.
-bool needs_migration(SQLite::Database& db);
-
-/// Throws DatabaseError with the command that helps where a file needs migration, and as
-/// needs_migration does.
+/// Throws DatabaseError with the command that helps where a file is of an earlier version, or its
+/// views, triggers and indexes are those of another build. Throws DefinitionError, with their
+/// names, when they are nobody's, or when tables are not as this build makes them: then what the
+/// views say of the file is no verdict.
 void check_current(SQLite::Database& db, const std::filesystem::path& file);
 
 /// Brings a file of an earlier version to this one, and its views, triggers and indexes to those of
 /// this build, in one transaction: when anything fails, the file stays as it was. No-op when there
-/// is nothing to do. Throws as needs_migration does.
+/// is nothing to do. Throws as check_current does.
 void migrate(SQLite::Database& db);
 
 /// As migrate(), whoever changed views, triggers and indexes: what is kept of verdicts is worked

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <optional>
+#include <type_traits>
 
 namespace greta {
 namespace {
@@ -75,56 +76,31 @@ void result(sqlite3_context* out, const std::optional<T>& value) {
   if (value) result(out, *value);  // else NULL, the default
 }
 
-/// Sets `out` to the value of a column of a row.
-using Column = void (*)(const TraceRow& row, const RowIds& ids, sqlite3_context* out);
-
-template <auto field>
-void field_of(const TraceRow& row, const RowIds&, sqlite3_context* out) {
-  result(out, row.*field);
+/// Sets `out` to a column of a row: a field of the row or of its ids, or a number that all have.
+template <auto of>
+void column(const TraceRow& row, const RowIds& ids, sqlite3_context* out) {
+  if constexpr (std::is_same_v<decltype(of), int64_t RowIds::*>) {
+    if (ids.*of != 0) result(out, ids.*of);
+  } else if constexpr (std::is_integral_v<decltype(of)>) {
+    result(out, of);
+  } else {
+    result(out, row.*of);
+  }
 }
-template <auto field>
-void id_of(const TraceRow&, const RowIds& ids, sqlite3_context* out) {
-  if (ids.*field != 0) result(out, ids.*field);
-}
-template <int64_t value>
-void constant(const TraceRow&, const RowIds&, sqlite3_context* out) {
-  result(out, value);
-}
+using Column = void (*)(const TraceRow&, const RowIds&, sqlite3_context*);
+template <auto... of>
+constexpr Column kColumnsOf[] = {column<of>...};
 
 /// In the order of kTraceColumns.
-constexpr Column kColumns[] = {field_of<&TraceRow::run_id>,
-                               field_of<&TraceRow::prompt_id>,
-                               field_of<&TraceRow::side>,
-                               field_of<&TraceRow::pos_id>,
-                               field_of<&TraceRow::layer>,
-                               field_of<&TraceRow::tensor_id>,
-                               field_of<&TraceRow::nth>,
-                               field_of<&TraceRow::phase_id>,
-                               field_of<&TraceRow::step>,
-                               field_of<&TraceRow::name_id>,
-                               constant<1>,
-                               constant<1>,
-                               constant<0>,
-                               constant<0>,
-                               field_of<&TraceRow::token_id>,
-                               field_of<&TraceRow::logical_tok_idx>,
-                               field_of<&TraceRow::n>,
-                               field_of<&TraceRow::hash>,
-                               field_of<&TraceRow::min>,
-                               field_of<&TraceRow::max>,
-                               field_of<&TraceRow::mean>,
-                               field_of<&TraceRow::abs_sum>,
-                               field_of<&TraceRow::nan>,
-                               field_of<&TraceRow::inf>,
-                               field_of<&TraceRow::nz_count>,
-                               field_of<&TraceRow::flags>,
-                               id_of<&RowIds::sample>,
-                               id_of<&RowIds::sketch>,
-                               field_of<&TraceRow::ptr>,
-                               field_of<&TraceRow::offset_bytes>,
-                               field_of<&TraceRow::context_id>,
-                               field_of<&TraceRow::source_id>,
-                               field_of<&TraceRow::line>};
+constexpr const auto& kColumns =
+    kColumnsOf<&TraceRow::run_id, &TraceRow::prompt_id, &TraceRow::side, &TraceRow::pos_id,
+               &TraceRow::layer, &TraceRow::tensor_id, &TraceRow::nth, &TraceRow::phase_id,
+               &TraceRow::step, &TraceRow::name_id, 1, 1, 0, 0, &TraceRow::token_id,
+               &TraceRow::logical_tok_idx, &TraceRow::n, &TraceRow::hash, &TraceRow::min,
+               &TraceRow::max, &TraceRow::mean, &TraceRow::abs_sum, &TraceRow::nan, &TraceRow::inf,
+               &TraceRow::nz_count, &TraceRow::flags, &RowIds::sample, &RowIds::sketch,
+               &TraceRow::ptr, &TraceRow::offset_bytes, &TraceRow::context_id, &TraceRow::source_id,
+               &TraceRow::line>;
 
 std::string sketch_columns() {
   std::string columns = "id, n, derived, sum_sq, scale";

@@ -20,7 +20,7 @@ enum class ContentKind {
 /// The shapes that are read, one a line, as what to do about a file of none.
 std::string shapes_that_are_read();
 
-/// What a file that is of no other tool is, by its first bytes where they say it, else by the
+/// Kind of a file that is of no other tool, by its first bytes where they say it, else by the
 /// extension of its path, else by its first lines.
 ContentKind classify(const std::string& path, std::string_view head);
 

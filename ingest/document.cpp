@@ -258,8 +258,7 @@ class DocumentReader {
     auto table = document_.tables.cbegin();
     for (size_t i = 0; i < lines_.size(); ++i) {
       const text::FenceTracker::Kind kind = fences.next(lines_[i]);
-      if (kind == text::FenceTracker::kInside) read_json(i, document_.json_lines);
-      if (kind == text::FenceTracker::kOutside) read_json(i, document_.open_json_lines);
+      read_json(i);
       if (trim(lines_[i]).empty()) continue;
       if (kind == text::FenceTracker::kInside) read_failure(i);
       if (kind != text::FenceTracker::kOutside) continue;
@@ -331,10 +330,10 @@ class DocumentReader {
     }
   }
 
-  void read_json(size_t i, std::vector<JsonLine>& out) {
+  void read_json(size_t i) {
     const std::string_view line = trim(lines_[i]);
     if (line.starts_with('{') && line.ends_with('}')) {
-      out.push_back({static_cast<int64_t>(i) + 1, std::string(line)});
+      document_.json_lines.push_back({static_cast<int64_t>(i) + 1, std::string(line)});
     }
   }
 

@@ -25,15 +25,10 @@ struct DocumentClaim {
   std::string text;   ///< the value in full, without Markdown emphasis
 };
 
-struct JsonLine {
+/// A line of a document and its text, or what is said of it.
+struct DocumentLine {
   int64_t line = 0;
   std::string text;
-};
-
-/// A part of a document that is beyond what one may have, and was not read.
-struct DocumentLimit {
-  int64_t line = 0;
-  std::string reason;
 };
 
 struct Document {
@@ -43,12 +38,11 @@ struct Document {
   std::string date;        ///< YYYY-MM-DD of the first Date line; "" if none
   std::string commit;      ///< 7 to 40 hex digits of the first Commit or Hash line, as written
   std::vector<Table> tables;
-  /// Lines inside code fences that are a one-line object, "{" to "}", trimmed. An object that is
-  /// printed over several lines is an excerpt and is not here.
-  std::vector<JsonLine> json_lines;
-  std::vector<JsonLine> open_json_lines;  ///< the same, outside of fences
+  /// Lines that are a one-line object, "{" to "}", trimmed, inside code fences or not. An object
+  /// that is printed over several lines is an excerpt and is not here.
+  std::vector<DocumentLine> json_lines;
   /// First column of the first table whose first header cell is Prompt, in order, each once: names
-  /// the segments of fenced lines that have no prompt of their own.
+  /// the segments of such lines that have no prompt of their own.
   std::vector<std::string> prompt_names;
   /// Outside fences and tables, but those of kind failure; a TBD is not a claim.
   std::vector<DocumentClaim> claims;
@@ -56,7 +50,8 @@ struct Document {
   /// present_pairs, pass, fail, missing, and the equivalence counts pass_equiv, fail_equiv,
   /// expected_drift, inconclusive, incomplete, skipped.
   std::map<std::string, int64_t> counts;
-  std::vector<DocumentLimit> limits;
+  /// Parts that are beyond what a document may have, and were not read: where, and why.
+  std::vector<DocumentLine> limits;
   bool valid_utf8 = true;
   bool is_binary = false;  ///< it holds a NUL byte, which no text does
 };

@@ -23,31 +23,6 @@ int64_t stage_of(std::string path) {
   return 0;
 }
 
-ReadoutRow row_of(int64_t source_id, int64_t run_id, int64_t prompt_id, Side side, int64_t name_id,
-                  const Readout& r) {
-  ReadoutRow row;
-  row.run_id = run_id;
-  row.prompt_id = prompt_id;
-  row.side = side;
-  row.step = r.step;
-  row.pos_id = r.pos_id;
-  row.name_id = name_id;
-  row.top1_id = r.top1_id;
-  row.top1_logit = r.top1_logit;
-  row.top2_id = r.top2_id;
-  row.top2_logit = r.top2_logit;
-  row.gap = r.gap;
-  row.vocab = r.vocab;
-  row.route = r.route;
-  row.cpu_top1_id = r.cpu_top1_id;
-  row.cpu_agrees = r.cpu_agrees;
-  row.norm_error = r.norm_error;
-  row.logits_error = r.logits_error;
-  row.source_id = source_id;
-  row.line = r.line;
-  return row;
-}
-
 }  // namespace
 
 std::string readout_text(const ReadoutRow& r) {
@@ -169,11 +144,6 @@ void Facts::add_log_event(int64_t source_id, int64_t run_id, const std::string& 
   s.bind(8, json_text(fields));
   s.bind(9, event.text);
   s.exec();
-}
-
-std::optional<ReadoutRow> Facts::add_readout(int64_t source_id, int64_t run_id, int64_t prompt_id,
-                                             Side side, int64_t name_id, const Readout& r) {
-  return records_.add_readout(row_of(source_id, run_id, prompt_id, side, name_id, r));
 }
 
 }  // namespace greta

@@ -10,7 +10,6 @@
 #include "db/trace_writer.h"
 #include "ingest/json_facts.h"
 #include "ingest/log.h"
-#include "ingest/record/batch.h"
 #include "ingest/report_pairs.h"
 #include "ingest/run_identity.h"
 #include "ingest/runs.h"
@@ -50,8 +49,9 @@ class Facts {
   /// As RunRecords::add_difference.
   void add_difference(const DifferenceRow& difference) { records_.add_difference(difference); }
   /// As RunRecords::add_readout.
-  std::optional<ReadoutRow> add_readout(int64_t source_id, int64_t run_id, int64_t prompt_id,
-                                        Side side, int64_t name_id, const Readout& readout);
+  std::optional<ReadoutRow> add_readout(const ReadoutRow& readout) {
+    return records_.add_readout(readout);
+  }
 
  private:
   Statements sql_;

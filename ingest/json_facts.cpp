@@ -388,8 +388,6 @@ class FactsReader {
         facts_.synthetic = true;
         dim = "synthetic";
         text = "1";
-      } else if (text != "unknown") {
-        keep_nearest(facts_.commit, commit_depth_, path, text);
       }
     }
     facts_.attributes.push_back({std::move(dim), std::move(text)});
@@ -442,7 +440,6 @@ class FactsReader {
   JsonFacts& facts_;
   Scope own_;  // the file's own run: no dimensions, the leg of a perf file
   size_t timestamp_depth_ = std::numeric_limits<size_t>::max();
-  size_t commit_depth_ = std::numeric_limits<size_t>::max();
 };
 
 }  // namespace

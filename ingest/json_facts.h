@@ -48,7 +48,6 @@ struct JsonFacts {
   std::vector<Metric> metrics;
   std::vector<ClaimedVerdict> claims;
   std::string timestamp;    ///< the one nearest to the top level; "" if none
-  std::string commit;       ///< likewise; "" if none or synthetic
   bool synthetic = false;   ///< git_commit says so
   bool holds_rows = false;  ///< rows of a trace are in it, as lines of a .jsonl file would be
   std::string error;        ///< not empty: nothing else is filled in, and this says why and where

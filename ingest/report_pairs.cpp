@@ -390,13 +390,15 @@ Says said_by(const TableRow& row, const ReportColumns& columns, const ReportPair
 }
 
 /// The columns that judge, each once.
-std::optional<ReportColumns> judging_columns(const Table& table) {
+std::optional<ReportColumns> judging_columns(const Table& table, bool failures_only) {
   ReportColumns columns = find_report_columns(table);
   const bool judges = has(columns.prompt) && has(columns.first_fail);
   if (!judges && columns.hashes.empty()) {
     if (!has(columns.tensor) || columns.statuses.empty()) return std::nullopt;
     columns.failures_only = true;
   }
+  if (columns.failures_only != failures_only || !table.repeated_columns().empty())
+    return std::nullopt;
   return columns;
 }
 
@@ -435,15 +437,11 @@ std::optional<ReportPair> report_pair(const Table& table, const TableRow& row,
 }
 
 std::optional<ReportColumns> report_columns(const Table& table) {
-  auto columns = judging_columns(table);
-  if (!columns || columns->failures_only || !table.repeated_columns().empty()) return std::nullopt;
-  return columns;
+  return judging_columns(table, false);
 }
 
 std::optional<ReportColumns> status_columns(const Table& table) {
-  auto columns = judging_columns(table);
-  if (!columns || !columns->failures_only || !table.repeated_columns().empty()) return std::nullopt;
-  return columns;
+  return judging_columns(table, true);
 }
 
 std::optional<std::vector<ReportPair>> report_pairs(const Table& table) {

@@ -17,7 +17,6 @@ namespace greta {
 namespace {
 
 using text::is_digit;
-using text::is_upper;
 using text::is_word;
 
 constexpr size_t kNone = static_cast<size_t>(-1);
@@ -51,8 +50,6 @@ constexpr std::array<Dimension, 9> kDimensions = {{{"profile", "profile_", false
 constexpr std::array<std::string_view, 9> kGenericNames = {
     "logits", "metadata", "config", "perf", "summary", "report", "tables", "analysis", "final"};
 
-char to_lower(char c) { return is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c; }
-
 bool is_number(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
 }
@@ -63,9 +60,7 @@ bool contains(const Names& names, std::string_view name) {
 }
 
 bool starts_with_ignoring_case(std::string_view text, std::string_view prefix) {
-  return text.size() >= prefix.size() &&
-         std::equal(prefix.begin(), prefix.end(), text.begin(),
-                    [](char a, char b) { return to_lower(a) == to_lower(b); });
+  return text::to_lower(text.substr(0, prefix.size())) == text::to_lower(prefix);
 }
 
 bool is_experiment(std::string_view directory) {

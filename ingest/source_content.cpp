@@ -1,6 +1,7 @@
 #include "ingest/source_content.h"
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -194,26 +195,20 @@ void SourceContent::warn_of_table(const Table& table) {
     add_finding(table.line, false,
                 "columns written twice, so that the table judges nothing: " + repeated);
   }
-  if (table.wide_rows > 0) {
-    add_finding(table.first_wide_line, true,
-                std::to_string(table.wide_rows) +
-                    " rows from here on have more cells than the table has columns: of which"
-                    " column a cell is nobody can tell");
-  }
+  const auto warn_of_rows = [this](const RowCount& count, const std::string& why) {
+    if (count.rows > 0)
+      add_finding(count.first_line, true, std::to_string(count.rows) + " rows from here on " + why);
+  };
+  warn_of_rows(table.wide,
+               "have more cells than the table has columns: of which column a cell is nobody can "
+               "tell");
   for (const TableRow& comment : table.comments) {
     add_finding(comment.line, false, "a line above the table's header", comment.cells[0]);
     if (line_claims_failure(comment.cells[0])) add_failure(comment.line, comment.cells[0]);
   }
-  if (table.cut_rows > 0) {
-    add_finding(table.first_cut_line, true,
-                std::to_string(table.cut_rows) + " rows from here on are wider than " +
-                    std::to_string(kMaxCells) + " cells or 1 MiB; what is beyond is not kept");
-  }
-  if (table.refused_rows > 0) {
-    add_finding(table.first_refused_line, true,
-                std::to_string(table.refused_rows) +
-                    " rows from here on are more than a table may have; they are not kept");
-  }
+  warn_of_rows(table.cut, "are wider than " + std::to_string(kMaxCells) +
+                              " cells or 1 MiB; what is beyond is not kept");
+  warn_of_rows(table.refused, "are more than a table may have; they are not kept");
 }
 
 void SourceContent::add_document(const Document& document) {
@@ -238,18 +233,16 @@ void SourceContent::add_document(const Document& document) {
   for (const auto& [name, count] : document.counts) {
     session_.facts.add_claim(source_id_, run_id_, 0, name, std::to_string(count), "");
   }
-  if (!document.commit.empty())
-    session_.runs.add_attribute(run_id_, "commit", document.commit, AttributeRank::kDocument,
-                                identity_.leg, source_id_);
-  if (!document.date.empty())
-    session_.runs.add_attribute(run_id_, "document_date", document.date, AttributeRank::kDocument,
-                                identity_.leg, source_id_);
-  if (!document.title.empty())
-    session_.runs.add_attribute(run_id_, "title", document.title, AttributeRank::kDocument,
-                                identity_.leg, source_id_);
+  const std::pair<const char*, const std::string&> attributes[] = {
+      {"commit", document.commit}, {"document_date", document.date}, {"title", document.title}};
+  for (const auto& [name, value] : attributes) {
+    if (!value.empty())
+      session_.runs.add_attribute(run_id_, name, value, AttributeRank::kDocument, identity_.leg,
+                                  source_id_);
+  }
   add_tables(document.tables);
   if (judges || pairs_ > 0) add_report();
-  for (const DocumentLimit& limit : document.limits) add_finding(limit.line, true, limit.reason);
+  for (const DocumentLine& limit : document.limits) add_finding(limit.line, true, limit.text);
   if (!document.valid_utf8) add_finding(0, false, "not valid UTF-8");
   add_records(document);
 }
@@ -274,10 +267,8 @@ void SourceContent::add_tables(const std::vector<Table>& tables) {
 /// Trace lines of a document, fenced or not.
 void SourceContent::add_records(const Document& document) {
   StatedRecords records(*this, document.prompt_names);
-  for (const auto* lines : {&document.json_lines, &document.open_json_lines}) {
-    for (const JsonLine& line : *lines) {
-      if (is_record_line(line.text)) records.take(line.text, line.line);
-    }
+  for (const DocumentLine& line : document.json_lines) {
+    if (is_record_line(line.text)) records.take(line.text, line.line);
   }
   records.finish();
   if (!records.shape().empty()) shape_ = records.shape();
@@ -290,13 +281,14 @@ void SourceContent::add_log(const std::string& bytes) {
   StatedRecords records(*this, {});
   std::vector<LogEvent> events;
   const int64_t events_before = session_.summary.log_events;
-  int64_t line_no = 0, last_line = 0, seq = 0, not_kept = 0, first_not_kept = 0;
+  int64_t line_no = 0, last_line = 0, seq = 0;
+  RowCount not_kept;
   std::string_view rest = text::without_mark(bytes);
   for (std::string_view line; text::take_line(rest, line);) {
     ++line_no;
     if (line.size() > text::kMaxTextLine ||
         session_.summary.log_events - events_before >= kMaxLogEvents) {
-      if (not_kept++ == 0) first_not_kept = line_no;
+      not_kept.add(line_no);
       continue;
     }
     if (begins_record(line)) {
@@ -315,9 +307,10 @@ void SourceContent::add_log(const std::string& bytes) {
     }
   }
   records.finish();
-  if (not_kept > 0) {
-    add_finding(first_not_kept, true,
-                std::to_string(not_kept) + " lines from here on are longer than 1 MiB, or behind " +
+  if (not_kept.rows > 0) {
+    add_finding(not_kept.first_line, true,
+                std::to_string(not_kept.rows) +
+                    " lines from here on are longer than 1 MiB, or behind " +
                     std::to_string(kMaxLogEvents) + " events; they are not read");
   }
   if (parser.facts_not_kept() > 0) {
@@ -393,11 +386,13 @@ void SourceContent::add_batch(RecordBatch& batch) {
     first_context_ = batch.contexts_from;
   }
   WriteCounts counts = session_.writer.write(batch.rows);
-  for (const Readout& r : batch.readouts) {
-    const std::optional<ReadoutRow> left_out =
-        session_.facts.add_readout(source_id_, run_id_, prompts_[static_cast<size_t>(r.prompt_id)],
-                                   phases_[static_cast<size_t>(r.phase_id)].side,
-                                   names_[static_cast<size_t>(r.name_id)]->name_id, r);
+  for (Readout& readout : batch.readouts) {
+    readout.run_id = run_id_;
+    readout.prompt_id = prompts_[static_cast<size_t>(readout.prompt_id)];
+    readout.side = phases_[static_cast<size_t>(readout.phase_id)].side;
+    readout.name_id = names_[static_cast<size_t>(readout.name_id)]->name_id;
+    readout.source_id = source_id_;
+    const std::optional<ReadoutRow> left_out = session_.facts.add_readout(readout);
     if (!left_out) continue;
     session_.add_finding(
         left_out->source_id == source_id_ ? file_ : session_.sources.path_of(left_out->source_id),

@@ -83,6 +83,14 @@ class DelimitedReader {
   int64_t line_ = 1;
 };
 
+/// True if a row has something in a cell behind the last column.
+bool is_wide(const TableRow& row, size_t columns) {
+  for (size_t i = columns; i < row.cells.size(); ++i) {
+    if (!trim(row.cells[i]).empty()) return true;
+  }
+  return false;
+}
+
 bool is_blank(const TableRow& row) { return row.cells.size() == 1 && trim(row.cells[0]).empty(); }
 
 TableRow split_pipes(std::string_view line, size_t line_no) {
@@ -150,19 +158,19 @@ size_t read_pipe_table(const std::vector<std::string_view>& lines, size_t i, siz
                        Table& table) {
   table.line = static_cast<int64_t>(i) + 1;
   TableRow header = split_pipes(lines[i], i + 1);
-  table.note_cut(header);
+  if (header.is_cut) table.cut.add(header.line);
   table.columns = std::move(header.cells);
   size_t last = i + 1;
   while (last + 1 < lines.size() && has_pipe(lines[last + 1])) {
     ++last;
     if (is_delimiter_row(lines[last], 3)) continue;
     if (cells_left == 0) {
-      if (table.refused_rows++ == 0) table.first_refused_line = static_cast<int64_t>(last) + 1;
+      table.refused.add(static_cast<int64_t>(last) + 1);
       continue;
     }
-    table.rows.push_back(split_pipes(lines[last], last + 1));
-    table.note_cut(table.rows.back());
-    cells_left -= std::min(cells_left, table.rows.back().cells.size() + 2);
+    const TableRow& row = table.rows.emplace_back(split_pipes(lines[last], last + 1));
+    if (row.is_cut) table.cut.add(row.line);
+    cells_left -= std::min(cells_left, row.cells.size() + 2);
   }
   return last;
 }
@@ -178,18 +186,6 @@ std::vector<std::string> Table::repeated_columns() const {
   return repeated;
 }
 
-void Table::note_cut(const TableRow& row) {
-  if (row.is_cut && cut_rows++ == 0) first_cut_line = row.line;
-}
-
-void Table::note_wide(const TableRow& row) {
-  const auto behind =
-      row.cells.begin() + static_cast<std::ptrdiff_t>(std::min(columns.size(), row.cells.size()));
-  const bool is_wide = std::any_of(behind, row.cells.end(),
-                                   [](const std::string& cell) { return !trim(cell).empty(); });
-  if (is_wide && wide_rows++ == 0) first_wide_line = row.line;
-}
-
 Table read_delimited(std::string_view text, char delimiter, const RowTaker& take) {
   if (text.starts_with(utf8::kByteOrderMark)) text.remove_prefix(utf8::kByteOrderMark.size());
   DelimitedReader reader(text, delimiter);
@@ -198,10 +194,10 @@ Table read_delimited(std::string_view text, char delimiter, const RowTaker& take
   for (int64_t rows = -1; reader.next(row); rows += !is_blank(row)) {
     if (is_blank(row)) continue;
     if (rows >= kMaxTableRows) {
-      if (table.refused_rows++ == 0) table.first_refused_line = row.line;
+      table.refused.add(row.line);
       continue;
     }
-    table.note_cut(row);
+    if (row.is_cut) table.cut.add(row.line);
     if (table.line == 0 && row.cells.size() == 1 && trim(row.cells[0]).starts_with('#') &&
         table.comments.size() < kMaxCells) {
       table.comments.push_back(row);
@@ -210,7 +206,7 @@ Table read_delimited(std::string_view text, char delimiter, const RowTaker& take
       table.line = row.line;
       for (const std::string& cell : row.cells) table.columns.emplace_back(trim(cell));
     } else {
-      table.note_wide(row);
+      if (is_wide(row, table.columns.size())) table.wide.add(row.line);
       if (take) {
         take(table, row);
       } else {

@@ -10,8 +10,6 @@
 /// accept any input and take time linear in it.
 namespace greta {
 
-/// A row holds the cells it was written with, so a ragged one is shorter or longer than the
-/// header. Read through cell(): the missing cells of a short row are "".
 /// What a table may have: no report comes near, and what a file of nothing but delimiters would
 /// take has an end.
 inline constexpr size_t kMaxCells = 1'000;              ///< of a row
@@ -19,6 +17,8 @@ inline constexpr size_t kMaxRowBytes = 1u << 20;        ///< of a row's cells
 inline constexpr int64_t kMaxTableRows = 500'000;       ///< of a file of one table
 inline constexpr size_t kMaxDocumentCells = 1'000'000;  ///< of a document; a row counts as two more
 
+/// A row holds the cells it was written with, so a ragged one is shorter or longer than the
+/// header. Read through cell(): the missing cells of a short row are "".
 struct TableRow {
   int64_t line = 0;  ///< 1-based line of the row's first byte
   std::vector<std::string> cells;
@@ -29,22 +29,27 @@ struct TableRow {
   }
 };
 
+/// How many rows something is true of, and the first of them.
+struct RowCount {
+  int64_t rows = 0, first_line = 0;
+
+  void add(int64_t line) {
+    if (rows++ == 0) first_line = line;
+  }
+};
+
 struct Table {
   int64_t line = 0;     ///< 1-based line of the header
   std::string section;  ///< text of the nearest heading above; "" if none
   std::vector<std::string> columns;
   std::vector<TableRow> rows;
-  int64_t cut_rows = 0, first_cut_line = 0;          ///< rows and header that are cut
-  int64_t refused_rows = 0, first_refused_line = 0;  ///< rows beyond what a table may have
-  int64_t wide_rows = 0, first_wide_line = 0;        ///< with more in them than columns
-  std::vector<TableRow> comments;                    ///< lines above the header that begin with '#'
+  RowCount cut;                    ///< rows and header that are cut
+  RowCount refused;                ///< rows beyond what a table may have
+  RowCount wide;                   ///< rows with something in a cell behind the last column
+  std::vector<TableRow> comments;  ///< lines above the header that begin with '#'
 
   /// Columns that have the name of one before them, in order.
   std::vector<std::string> repeated_columns() const;
-  /// Counts a row that is_cut.
-  void note_cut(const TableRow& row);
-  /// Counts a row that has something in a cell behind the last column.
-  void note_wide(const TableRow& row);
 };
 
 /// Gets the header, which has no rows, and one row after the other.

@@ -190,26 +190,11 @@ TraceRecord record_of(const greta_row& row, size_t n_rows) {
   return record;
 }
 
-Fingerprint fingerprint_of(const greta_fingerprint& given) {
-  Fingerprint f;
-  f.n = given.n;
-  f.hash = given.hash;
-  f.min = given.min;
-  f.max = given.max;
-  f.mean = given.mean;
-  f.abs_sum = given.abs_sum;
-  f.sum_sq = given.sum_sq;
-  f.nan = given.nan;
-  f.inf = given.inf;
-  f.nz_count = given.nz_count;
-  std::copy_n(given.sketch, kSketchValues, f.sketch.begin());
-  if (const char* fault = fault_of(f)) {
-    throw BadArgument(std::string("no values have this fingerprint: ") + fault);
-  }
-  return f;
-}
+namespace {
 
-void set_fingerprint(greta_fingerprint& to, const Fingerprint& from) {
+/// The API's own struct and that of the kernels have the same fields.
+template <class From, class To>
+void copy_fields(const From& from, To& to) {
   to.n = from.n;
   to.hash = from.hash;
   to.min = from.min;
@@ -220,7 +205,20 @@ void set_fingerprint(greta_fingerprint& to, const Fingerprint& from) {
   to.nan = from.nan;
   to.inf = from.inf;
   to.nz_count = from.nz_count;
-  std::copy(from.sketch.begin(), from.sketch.end(), to.sketch);
+  std::copy(std::begin(from.sketch), std::end(from.sketch), std::begin(to.sketch));
 }
+
+}  // namespace
+
+Fingerprint fingerprint_of(const greta_fingerprint& given) {
+  Fingerprint f;
+  copy_fields(given, f);
+  if (const char* fault = fault_of(f)) {
+    throw BadArgument(std::string("no values have this fingerprint: ") + fault);
+  }
+  return f;
+}
+
+void set_fingerprint(greta_fingerprint& to, const Fingerprint& from) { copy_fields(from, to); }
 
 }  // namespace greta::trace

@@ -216,11 +216,11 @@ void store(const std::string& database, std::span<const Calibration::Measured> m
   make_durable(db);
 }
 
-int calibrate(CalibrateCommand& command, const Environment& environment) {
+int calibrate(CalibrateCommand& command) {
   command.probe.compute.mode = "as_designed";
   if (!command.probe.trace.layers) command.probe.trace.layers = "all";
-  const std::string database = resolve_targets(command.probe.record, environment).database;
-  const std::unique_ptr<Session> session = open_probe_session(command.probe, {}, environment);
+  const std::string database = resolve_targets(command.probe.record).database;
+  const std::unique_ptr<Session> session = open_probe_session(command.probe, {});
   std::vector<Combination> probes = calibration_probes(session->backend());
   if (command.max_runs) {
     probes.resize(std::min(probes.size(), static_cast<size_t>(*command.max_runs)));
@@ -231,10 +231,10 @@ int calibrate(CalibrateCommand& command, const Environment& environment) {
     const ProbeArguments arguments = varied(command.probe, probes[i]);
     const std::string file = folder / ("probe_" + std::to_string(i) + ".db");
     session->compute_with(arguments.model.backend, arguments.model.threads);
-    ProbeJob job = resolve_job(arguments, {.database = file, .jsonl_folder = {}, .delta_file = {}},
-                               environment, *session);
+    ProbeJob job =
+        resolve_job(arguments, {.database = file, .jsonl_folder = {}, .delta_file = {}}, *session);
     job.progress = "probe " + std::to_string(i + 1) + " of " + std::to_string(probes.size());
-    const ProbeOutcome outcome = run_probe(std::move(job), *session, environment);
+    const ProbeOutcome outcome = run_probe(std::move(job), *session);
     const InferVerdict verdict = read_verdict(file, outcome.run);
     if (verdict.verdict != "PASS") return refuse(command, probes[i], verdict);
     calibration.add(file, outcome.run);
@@ -279,9 +279,8 @@ void add_infer_calibrate(CLI::App& app, Infer& infer) {
       ->option_text("FILE");
   add_wait_option(*command);
   add_format_option(*command, arguments->format);
-  command->callback([&infer, arguments] {
-    infer.action = [&infer, arguments] { return calibrate(*arguments, infer.environment); };
-  });
+  command->callback(
+      [&infer, arguments] { infer.action = [arguments] { return calibrate(*arguments); }; });
 }
 
 }  // namespace greta

@@ -6,9 +6,10 @@
 #include <cstdio>
 #include <string>
 
+#include "cli/greta_infer/environment.h"
 #include "cli/greta_infer/options.h"
 #include "common/exit_status.h"
-#include "engine/session/build_info.h"
+#include "engine/session/run_info.h"
 
 namespace greta {
 namespace {

@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
-#include "cli/greta_infer/environment.h"
 #include "common/completion.h"
 
 // The commands of greta-infer.
@@ -12,7 +11,6 @@ namespace greta {
 
 /// What every command shares.
 struct Infer {
-  Environment environment;
   std::function<int()> action;  ///< set by the command that was named; returns the exit status
 };
 

@@ -38,21 +38,19 @@ constexpr std::array<EnvironmentVariable, 14> kVariables{{
 
 std::span<const EnvironmentVariable> environment_variables() { return kVariables; }
 
-Environment::Environment() : lookup_(environment_variable) {}
+namespace environment {
 
-Environment::Environment(Lookup lookup) : lookup_(std::move(lookup)) {}
-
-std::optional<std::string> Environment::text(std::string_view name) const {
+std::optional<std::string> text(std::string_view name) {
   const bool known = std::any_of(kVariables.begin(), kVariables.end(),
                                  [&](const auto& variable) { return variable.name == name; });
   if (!known)
     throw std::logic_error("environment variable " + std::string(name) + " is not listed");
-  std::string value = lookup_(std::string(name).c_str());
+  std::string value = environment_variable(std::string(name).c_str());
   if (value.empty()) return std::nullopt;
   return value;
 }
 
-std::optional<int64_t> Environment::number(std::string_view name, int64_t least) const {
+std::optional<int64_t> number(std::string_view name, int64_t least) {
   const std::optional<std::string> value = text(name);
   if (!value) return std::nullopt;
   int64_t number = 0;
@@ -64,7 +62,7 @@ std::optional<int64_t> Environment::number(std::string_view name, int64_t least)
   return number;
 }
 
-bool Environment::flag(std::string_view name) const {
+bool flag(std::string_view name) {
   const std::optional<std::string> value = text(name);
   if (!value) return false;
   for (const std::string_view yes : {"1", "on", "true", "yes"}) {
@@ -76,12 +74,14 @@ bool Environment::flag(std::string_view name) const {
   refuse(name, *value, "it must be 1 or 0");
 }
 
-std::vector<std::pair<std::string, std::string>> Environment::in_force() const {
+std::vector<std::pair<std::string, std::string>> in_force() {
   std::vector<std::pair<std::string, std::string>> set;
   for (const EnvironmentVariable& variable : kVariables) {
     if (const auto value = text(variable.name)) set.emplace_back(variable.name, *value);
   }
   return set;
 }
+
+}  // namespace environment
 
 }  // namespace greta

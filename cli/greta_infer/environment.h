@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,31 +20,22 @@ struct EnvironmentVariable {
 /// All of them, in the order in which --help lists them.
 std::span<const EnvironmentVariable> environment_variables();
 
-/// The environment of the process, as greta-infer reads it. A variable that is empty
-/// counts as not set. Callers let a flag win over its variable, and ask for the variable only when
-/// the flag is not given: what is overridden is never an error.
-class Environment {
- public:
-  /// Value of a variable; "" when it is unset or empty.
-  using Lookup = std::function<std::string(const char* name)>;
+/// The environment of the process, as greta-infer reads it. A variable that is empty counts as not
+/// set. Callers let a flag win over its variable, and ask for the variable only when the flag is
+/// not given: what is overridden is never an error.
+namespace environment {
 
-  Environment();                        ///< of this process
-  explicit Environment(Lookup lookup);  ///< another one, for tests
+/// name must be one of environment_variables(): std::logic_error otherwise.
+std::optional<std::string> text(std::string_view name);
+/// Throws std::invalid_argument, naming variable and value, for what is not a whole number from
+/// `least` on.
+std::optional<int64_t> number(std::string_view name, int64_t least);
+/// 1, on, true, yes or 0, off, false, no; not set is false. Throws std::invalid_argument otherwise.
+bool flag(std::string_view name);
 
-  /// name must be one of environment_variables(): std::logic_error otherwise.
-  std::optional<std::string> text(std::string_view name) const;
-  /// Throws std::invalid_argument, naming variable and value, for what is not a whole number from
-  /// `least` on.
-  std::optional<int64_t> number(std::string_view name, int64_t least) const;
-  /// 1, on, true, yes or 0, off, false, no; not set is false. Throws std::invalid_argument
-  /// otherwise.
-  bool flag(std::string_view name) const;
+/// Name and value of every variable of environment_variables() that is set.
+std::vector<std::pair<std::string, std::string>> in_force();
 
-  /// Name and value of every variable of environment_variables() that is set.
-  std::vector<std::pair<std::string, std::string>> in_force() const;
-
- private:
-  Lookup lookup_;
-};
+}  // namespace environment
 
 }  // namespace greta

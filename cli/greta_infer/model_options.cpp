@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/greta_infer/environment.h"
 #include "cli/greta_infer/options.h"
 #include "common/stop_signal.h"
 #include "common/utf8.h"
@@ -74,9 +75,8 @@ void add_model_sha256_option(CLI::App& command, ModelArguments& arguments) {
       ->group("Record");
 }
 
-std::unique_ptr<Session> open_session(const ModelArguments& arguments,
-                                      const Environment& environment, const SessionNeeds& needs) {
-  const bool only_4bit = environment.flag("GRETA_INT4_WEIGHTS");
+std::unique_ptr<Session> open_session(const ModelArguments& arguments, const SessionNeeds& needs) {
+  const bool only_4bit = environment::flag("GRETA_INT4_WEIGHTS");
   const auto progress = std::make_shared<Progress>("loading the model");
   SessionPlan plan{.tokenizer = needs.tokenizer,
                    .digest = needs.digest,
@@ -110,10 +110,9 @@ const ModelDigests& await_digests(ModelDigest& digest) {
   return digest.get();
 }
 
-int64_t positions_in_use(const ModelArguments& arguments, const Environment& environment,
-                         const Model& model) {
+int64_t positions_in_use(const ModelArguments& arguments, const Model& model) {
   const auto asked =
-      arguments.max_seq_len ? arguments.max_seq_len : environment.number("GRETA_MAX_SEQ_LEN", 1);
+      arguments.max_seq_len ? arguments.max_seq_len : environment::number("GRETA_MAX_SEQ_LEN", 1);
   return std::min(asked.value_or(model.config().context), model.config().context);
 }
 

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 
-#include "cli/greta_infer/environment.h"
 #include "engine/session/session.h"
 
 // The model of a command: the options that name it and what computes, and the session that they
@@ -40,14 +39,12 @@ struct SessionNeeds {
 
 /// The model, ready to run, with progress on standard error while it is loaded. Refuses one that
 /// GRETA_INT4_WEIGHTS rules out.
-std::unique_ptr<Session> open_session(const ModelArguments& arguments,
-                                      const Environment& environment, const SessionNeeds& needs);
+std::unique_ptr<Session> open_session(const ModelArguments& arguments, const SessionNeeds& needs);
 
 /// What it works out, with progress on standard error meanwhile. Throws Stopped.
 const ModelDigests& await_digests(ModelDigest& digest);
 
 /// Positions to use: --max-seq-len, else GRETA_MAX_SEQ_LEN, never more than the model's context.
-int64_t positions_in_use(const ModelArguments& arguments, const Environment& environment,
-                         const Model& model);
+int64_t positions_in_use(const ModelArguments& arguments, const Model& model);
 
 }  // namespace greta

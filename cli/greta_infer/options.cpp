@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "cli/greta_infer/environment.h"
 #include "cli/options/shared_options.h"
 #include "common/completion.h"
 #include "common/shell_word.h"
@@ -251,11 +252,11 @@ void add_trace_options(CLI::App& command, TraceArguments& arguments) {
       ->group("Tracing");
 }
 
-TraceSelection resolve_trace(const TraceArguments& arguments, const Environment& environment,
-                             int64_t n_layers, TraceSelection usual) {
+TraceSelection resolve_trace(const TraceArguments& arguments, int64_t n_layers,
+                             TraceSelection usual) {
   TraceSelection selection = std::move(usual);
   selection.sample_values = arguments.sample;
-  const auto variable = arguments.layers ? std::nullopt : environment.text("GRETA_TRACE_LAYERS");
+  const auto variable = arguments.layers ? std::nullopt : environment::text("GRETA_TRACE_LAYERS");
   if (arguments.layers) {
     selection.layers = parse_layers(*arguments.layers, "--layers", n_layers);
   } else if (variable) {
@@ -309,9 +310,9 @@ void add_compute_options(CLI::App& command, ComputeArguments& arguments) {
       ->option_text("N");
 }
 
-Mode resolve_mode(const ComputeArguments& arguments, const Environment& environment) {
+Mode resolve_mode(const ComputeArguments& arguments) {
   if (arguments.mode) return parse_mode(*arguments.mode);
-  const auto variable = environment.text("GRETA_B3_66_MODE");
+  const auto variable = environment::text("GRETA_B3_66_MODE");
   if (!variable) return Mode::kAsDesigned;
   try {
     return parse_mode(*variable);
@@ -321,10 +322,9 @@ Mode resolve_mode(const ComputeArguments& arguments, const Environment& environm
   }
 }
 
-int64_t resolve_seed(const ComputeArguments& arguments, const Environment& environment,
-                     int64_t usual) {
+int64_t resolve_seed(const ComputeArguments& arguments) {
   if (arguments.seed) return *arguments.seed;
-  return environment.number("GRETA_SEED", 0).value_or(usual);
+  return environment::number("GRETA_SEED", 0).value_or(0);
 }
 
 ForwardOptions resolve_forward(const ComputeArguments& arguments, Mode mode, const Session& session,
@@ -377,14 +377,14 @@ void add_record_options(CLI::App& command, RecordArguments& arguments) {
       ->group("Record");
 }
 
-RunTargets resolve_targets(const RecordArguments& arguments, const Environment& environment) {
+RunTargets resolve_targets(const RecordArguments& arguments) {
   RunTargets targets{.database = arguments.database.value_or(""),
                      .jsonl_folder = arguments.jsonl,
                      .delta_file = arguments.delta_out};
-  if (!arguments.database) targets.database = environment.text("GRETA_DB").value_or("greta.db");
+  if (!arguments.database) targets.database = environment::text("GRETA_DB").value_or("greta.db");
   check_database_name(targets.database);
   if (targets.delta_file.empty()) {
-    targets.delta_file = environment.text("GRETA_TRACE_PREFILL_DECODE_OUT").value_or("");
+    targets.delta_file = environment::text("GRETA_TRACE_PREFILL_DECODE_OUT").value_or("");
   }
   return targets;
 }

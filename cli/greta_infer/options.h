@@ -12,7 +12,6 @@
 #include <system_error>
 #include <vector>
 
-#include "cli/greta_infer/environment.h"
 #include "engine/forward/forward.h"
 #include "engine/record/run_queue.h"
 #include "engine/session/session.h"
@@ -65,8 +64,8 @@ CLI::Validator offers_suites();
 void add_trace_options(CLI::App& command, TraceArguments& arguments);
 /// What to trace of an n_layers model. `usual` has the tensors and phases for when no option names
 /// any; its layers are 0, 1, 2, 4 and 8 as far as the model has them.
-TraceSelection resolve_trace(const TraceArguments& arguments, const Environment& environment,
-                             int64_t n_layers, TraceSelection usual);
+TraceSelection resolve_trace(const TraceArguments& arguments, int64_t n_layers,
+                             TraceSelection usual);
 
 struct ComputeArguments {
   std::optional<std::string> mode;
@@ -77,10 +76,9 @@ struct ComputeArguments {
 /// --mode, --route, --kv-cache, --inject, --seed.
 void add_compute_options(CLI::App& command, ComputeArguments& arguments);
 /// --mode, else GRETA_B3_66_MODE, else as_designed.
-Mode resolve_mode(const ComputeArguments& arguments, const Environment& environment);
-/// --seed, else GRETA_SEED, else `usual`.
-int64_t resolve_seed(const ComputeArguments& arguments, const Environment& environment,
-                     int64_t usual);
+Mode resolve_mode(const ComputeArguments& arguments);
+/// --seed, else GRETA_SEED, else 0.
+int64_t resolve_seed(const ComputeArguments& arguments);
 /// Throws for a fault in a layer that the model does not have.
 ForwardOptions resolve_forward(const ComputeArguments& arguments, Mode mode, const Session& session,
                                int64_t max_batch);
@@ -93,7 +91,7 @@ struct RecordArguments {
 void add_record_options(CLI::App& command, RecordArguments& arguments);
 /// The database is --db, else GRETA_DB, else greta.db; the delta file delta_out, else
 /// GRETA_TRACE_PREFILL_DECODE_OUT.
-RunTargets resolve_targets(const RecordArguments& arguments, const Environment& environment);
+RunTargets resolve_targets(const RecordArguments& arguments);
 
 /// "3 tokens", "1 token".
 std::string counted(int64_t n, const char* noun);

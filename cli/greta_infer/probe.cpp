@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/greta_infer/commands.h"
+#include "cli/greta_infer/environment.h"
 #include "cli/greta_infer/probe_arguments.h"
 #include "cli/warehouse/origin.h"
 #include "cli/warehouse/verdict.h"
@@ -158,19 +159,19 @@ void print_outcome_json(const ProbeOutcome& outcome, const std::string& database
   std::printf("%s\n", object.str().c_str());
 }
 
-int probe(const ProbeCommand& command, const Environment& environment) {
+int probe(const ProbeCommand& command) {
   if (command.list) {
     print_probe_lists();
     finish_output();
     return kExitDone;
   }
-  RunTargets targets = resolve_targets(command.probe.record, environment);
+  RunTargets targets = resolve_targets(command.probe.record);
   if (command.no_db) targets.database.clear();
   const std::string database = targets.database;
-  const std::unique_ptr<Session> session = open_probe_session(command.probe, targets, environment);
-  ProbeJob job = resolve_job(command.probe, std::move(targets), environment, *session);
+  const std::unique_ptr<Session> session = open_probe_session(command.probe, targets);
+  ProbeJob job = resolve_job(command.probe, std::move(targets), *session);
   session->times().end("prompts");
-  const ProbeOutcome outcome = run_probe(std::move(job), *session, environment);
+  const ProbeOutcome outcome = run_probe(std::move(job), *session);
   const StageTimes* const times = command.timings ? &session->times() : nullptr;
   std::optional<InferVerdict> verdict;
   int status = kExitDone;
@@ -274,7 +275,7 @@ void end_run(RunQueue& queue, Session& session, bool identified) {
   session.times().end("record");
 }
 
-ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& environment) {
+ProbeOutcome run_probe(ProbeJob job, Session& session) {
   std::vector<int64_t> lengths;
   for (const ProbePrompt& prompt : job.prompts) {
     lengths.push_back(std::ssize(prompt.tokens) +
@@ -290,7 +291,7 @@ ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& enviro
   job.options.sequences = limits.sequences;
   forward.max_batch = std::min(forward.max_batch, longest);
   const RunRecord record =
-      make_run_record(job.setup, session, forward, job.options.selection, environment.in_force());
+      make_run_record(job.setup, session, forward, job.options.selection, environment::in_force());
   // A group of prompts has more tokens than the longest one: as many as it is allowed.
   forward.max_batch = std::max(forward.max_batch, extent_of(lengths, limits).tokens);
   Progress progress(job.progress);
@@ -349,9 +350,8 @@ void add_infer_probe(CLI::App& app, Infer& infer) {
   command->add_flag("--timings", arguments->timings,
                     "Also print where the time went, from the program's start to the verdict");
   command->add_flag("--json", arguments->json, "Print the run's name and verdict as a JSON object");
-  command->callback([&infer, arguments] {
-    infer.action = [&infer, arguments] { return probe(*arguments, infer.environment); };
-  });
+  command->callback(
+      [&infer, arguments] { infer.action = [arguments] { return probe(*arguments); }; });
 }
 
 }  // namespace greta

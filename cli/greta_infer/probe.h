@@ -77,7 +77,7 @@ auto begin_or_fail(const std::string& database, const RunSetup& setup, const Mod
 
 /// Runs a probe, with progress on standard error, and records it. Throws std::invalid_argument for
 /// a fault that no prompt can show.
-ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& environment);
+ProbeOutcome run_probe(ProbeJob job, Session& session);
 
 /// What identifies the session's model, with progress on standard error while it is worked out.
 const ModelDigests& model_digests(Session& session);

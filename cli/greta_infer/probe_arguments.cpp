@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "cli/greta_infer/environment.h"
 #include "common/sha256.h"
 #include "common/trouble.h"
 #include "engine/probe/suite.h"
@@ -171,57 +172,53 @@ void add_gate_option(CLI::App& command, std::string& gate) {
       ->option_text("GATE");
 }
 
-RunSetup resolve_probe_setup(const ProbeArguments& arguments, const Environment& environment) {
+RunSetup resolve_probe_setup(const ProbeArguments& arguments) {
   return {.experiment = arguments.record.experiment.empty()
                             ? choose_suite(arguments.suite).experiment
                             : arguments.record.experiment,
           .date = arguments.record.date,
-          .mode = std::string(mode_name(resolve_mode(arguments.compute, environment))),
+          .mode = std::string(mode_name(resolve_mode(arguments.compute))),
           .label = arguments.label,
-          .seed = resolve_seed(arguments.compute, environment, 0),
+          .seed = resolve_seed(arguments.compute),
           .name = arguments.record.run_name,
           .commit = arguments.record.commit,
           .suite = arguments.prompt.given() ? "" : choose_suite(arguments.suite).experiment};
 }
 
 std::unique_ptr<Session> open_probe_session(const ProbeArguments& arguments,
-                                            const RunTargets& targets,
-                                            const Environment& environment) {
+                                            const RunTargets& targets) {
   if (arguments.model.file.empty()) {
     throw std::invalid_argument("a probe needs --model FILE; greta-infer synth makes one");
   }
-  return begin_or_fail(
-      targets.database, resolve_probe_setup(arguments, environment), arguments.model, [&] {
-        return open_session(arguments.model, environment,
-                            {.tokenizer = !arguments.prompt.tokens, .digest = true});
-      });
+  return begin_or_fail(targets.database, resolve_probe_setup(arguments), arguments.model, [&] {
+    return open_session(arguments.model, {.tokenizer = !arguments.prompt.tokens, .digest = true});
+  });
 }
 
-ProbeJob resolve_job(const ProbeArguments& arguments, RunTargets targets,
-                     const Environment& environment, Session& session) {
+ProbeJob resolve_job(const ProbeArguments& arguments, RunTargets targets, Session& session) {
   const Suite* const suite = choose_suite(arguments.suite).suite;
-  const int64_t positions = positions_in_use(arguments.model, environment, session.model());
-  const Mode mode = resolve_mode(arguments.compute, environment);
+  const int64_t positions = positions_in_use(arguments.model, session.model());
+  const Mode mode = resolve_mode(arguments.compute);
   const bool head_checks = (suite != nullptr && suite->head_checks) ||
-                           environment.flag("GRETA_TRACE_PREFILL_DECODE_DELTA");
+                           environment::flag("GRETA_TRACE_PREFILL_DECODE_DELTA");
   ProbeJob job{
       .options = {.forward = resolve_forward(arguments.compute, mode, session,
                                              std::min(arguments.model.batch, positions)),
                   .selection = resolve_trace(
-                      arguments.trace, environment, session.model().config().n_layers,
+                      arguments.trace, session.model().config().n_layers,
                       {.layers = {},
                        .points = suite != nullptr ? suite->points : std::vector<TracePoint>{}}),
                   .rms_verify = arguments.rms_verify || head_checks ||
-                                environment.flag("GRETA_TRACE_RMS_VERIFY"),
+                                environment::flag("GRETA_TRACE_RMS_VERIFY"),
                   .cpu_probe = arguments.cpu_probe || head_checks ||
-                               environment.flag("GRETA_TRACE_LMHEAD_CPU_PROBE"),
+                               environment::flag("GRETA_TRACE_LMHEAD_CPU_PROBE"),
                   .decode_steps = arguments.decode_steps,
                   .n_threads = session.n_threads(),
                   .repeats = arguments.repeats,
                   .sequences = arguments.sequences.value_or(
                       mode == Mode::kBatchInvariant ? kMostSequences : 1)},
       .prompts = {},
-      .setup = resolve_probe_setup(arguments, environment),
+      .setup = resolve_probe_setup(arguments),
       .targets = std::move(targets),
       .model = arguments.model,
       .left_out = {}};

@@ -35,17 +35,15 @@ void add_probe_options(CLI::App& command, ProbeArguments& arguments);
 void add_gate_option(CLI::App& command, std::string& gate);
 
 /// What the run is, as far as it is known before the model is.
-RunSetup resolve_probe_setup(const ProbeArguments& arguments, const Environment& environment);
+RunSetup resolve_probe_setup(const ProbeArguments& arguments);
 
 /// Opens the model of a probe. When the device is missing, the run is left in the database as
 /// failed. Throws std::invalid_argument without --model.
 std::unique_ptr<Session> open_probe_session(const ProbeArguments& arguments,
-                                            const RunTargets& targets,
-                                            const Environment& environment);
+                                            const RunTargets& targets);
 
 /// The probe with everything decided. Throws std::invalid_argument for what this model, backend or
 /// suite cannot do.
-ProbeJob resolve_job(const ProbeArguments& arguments, RunTargets targets,
-                     const Environment& environment, Session& session);
+ProbeJob resolve_job(const ProbeArguments& arguments, RunTargets targets, Session& session);
 
 }  // namespace greta

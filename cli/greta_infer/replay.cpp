@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cli/greta_infer/commands.h"
+#include "cli/greta_infer/environment.h"
 #include "cli/greta_infer/model_options.h"
 #include "cli/greta_infer/options.h"
 #include "cli/greta_infer/probe.h"
@@ -377,29 +378,28 @@ void check_model(const RecordedProbe& probe, const std::string& file, Session& s
 }
 
 /// The session of the run.
-std::unique_ptr<Session> open_same(const ReplayArguments& arguments, const RecordedProbe& probe,
-                                   const Environment& environment) {
+std::unique_ptr<Session> open_same(const ReplayArguments& arguments, const RecordedProbe& probe) {
   ModelArguments model;
   model.file = arguments.model.empty() ? probe.model_file : arguments.model;
   model.backend = probe.backend;
   model.threads = arguments.threads;
   model.sha256 = probe.model_root.empty();
   if (model.file.empty()) throw std::invalid_argument("the run names no model: pass --model FILE");
-  std::unique_ptr<Session> session = open_session(model, environment, {.digest = true});
+  std::unique_ptr<Session> session = open_session(model, {.digest = true});
   check_model(probe, model.file, *session);
   return session;
 }
 
-int replay_run(const ReplayArguments& arguments, const Environment& environment) {
+int replay_run(const ReplayArguments& arguments) {
   PairPlace place = parse_place(arguments.at);
   inputs_of(place.point);  // refuses what no operation makes
   const std::string database =
-      arguments.database.value_or(environment.text("GRETA_DB").value_or("greta.db"));
+      arguments.database.value_or(environment::text("GRETA_DB").value_or("greta.db"));
   const RecordedProbe probe =
       read_probe(database, arguments.run, arguments.prompt, place, arguments.pos);
   const RecordedPair& pair = probe.pair;
   place.pos = pair.pos;
-  const std::unique_ptr<Session> session = open_same(arguments, probe, environment);
+  const std::unique_ptr<Session> session = open_same(arguments, probe);
   ProbeOptions options{
       .forward = {.mode = probe.mode,
                   .routes = choose_routes(session->backend(), probe.mode, probe.routes),
@@ -449,9 +449,8 @@ void add_infer_replay(CLI::App& app, Infer& infer) {
                    "Database of the run (default: $GRETA_DB, else greta.db)")
       ->option_text("FILE");
   command->add_flag("--json", arguments->json, "One JSON object");
-  command->callback([&infer, arguments] {
-    infer.action = [&infer, arguments] { return replay_run(*arguments, infer.environment); };
-  });
+  command->callback(
+      [&infer, arguments] { infer.action = [arguments] { return replay_run(*arguments); }; });
 }
 
 }  // namespace greta

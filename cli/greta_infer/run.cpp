@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/greta_infer/commands.h"
+#include "cli/greta_infer/environment.h"
 #include "cli/greta_infer/probe.h"
 #include "common/exit_status.h"
 #include "common/stop_signal.h"
@@ -74,20 +75,20 @@ bool is_traced(const RunArguments& arguments) {
 }
 
 /// True if it is recorded, or a probe is before it.
-bool is_recorded(const RunArguments& arguments, const Environment& environment) {
-  return is_traced(arguments) || environment.flag("GRETA_TRACE_B3_66") ||
-         environment.flag("GRETA_TRACE_PREFILL_DECODE_DELTA");
+bool is_recorded(const RunArguments& arguments) {
+  return is_traced(arguments) || environment::flag("GRETA_TRACE_B3_66") ||
+         environment::flag("GRETA_TRACE_PREFILL_DECODE_DELTA");
 }
 
 /// The probe that GRETA_TRACE_B3_66 and GRETA_TRACE_PREFILL_DECODE_DELTA ask for, of this prompt
 /// and as many tokens behind it as there is room for.
-void probe_first(const RunArguments& arguments, const Environment& environment,
-                 const ProbePrompt& prompt, int64_t positions, Session& session) {
-  const bool b3_66 = environment.flag("GRETA_TRACE_B3_66");
-  const bool delta = environment.flag("GRETA_TRACE_PREFILL_DECODE_DELTA");
+void probe_first(const RunArguments& arguments, const ProbePrompt& prompt, int64_t positions,
+                 Session& session) {
+  const bool b3_66 = environment::flag("GRETA_TRACE_B3_66");
+  const bool delta = environment::flag("GRETA_TRACE_PREFILL_DECODE_DELTA");
   if (!b3_66 && !delta) return;
   const Suite& suite = find_suite(b3_66 ? "b3_66" : "b3_13");
-  const Mode mode = resolve_mode(arguments.compute, environment);
+  const Mode mode = resolve_mode(arguments.compute);
   ProbeJob job{
       .options = {.forward =
                       resolve_forward(arguments.compute, mode, session, arguments.model.batch),
@@ -95,10 +96,10 @@ void probe_first(const RunArguments& arguments, const Environment& environment,
                                               .tensors = arguments.trace.tensors,
                                               .phases = {},
                                               .sample = arguments.trace.sample},
-                                             environment, session.model().config().n_layers,
+                                             session.model().config().n_layers,
                                              {.layers = {}, .points = suite.points}),
-                  .rms_verify = delta || environment.flag("GRETA_TRACE_RMS_VERIFY"),
-                  .cpu_probe = delta || environment.flag("GRETA_TRACE_LMHEAD_CPU_PROBE"),
+                  .rms_verify = delta || environment::flag("GRETA_TRACE_RMS_VERIFY"),
+                  .cpu_probe = delta || environment::flag("GRETA_TRACE_LMHEAD_CPU_PROBE"),
                   .decode_steps = std::min(kDefaultDecodeSteps,
                                            positions - static_cast<int64_t>(prompt.tokens.size())),
                   .n_threads = session.n_threads()},
@@ -106,21 +107,21 @@ void probe_first(const RunArguments& arguments, const Environment& environment,
       .setup = {.experiment = std::string(suite.name),
                 .date = arguments.record.date,
                 .mode = std::string(mode_name(mode)),
-                .seed = resolve_seed(arguments.compute, environment, 0),
+                .seed = resolve_seed(arguments.compute),
                 .max_seq_len = positions},
-      .targets = resolve_targets(arguments.record, environment),
+      .targets = resolve_targets(arguments.record),
       .model = arguments.model};
   const std::string database = job.targets.database;
-  const ProbeOutcome outcome = run_probe(std::move(job), session, environment);
+  const ProbeOutcome outcome = run_probe(std::move(job), session);
   const std::string line = read_verdict(database, outcome.run).line;
   std::fprintf(stderr, "greta-infer: %s: %s\n",
                utf8::printable(outcome.run + " in " + database).c_str(), line.c_str());
 }
 
-GenerateOptions resolve_options(const RunArguments& arguments, const Environment& environment,
-                                const ProbePrompt& prompt, const Session& session) {
+GenerateOptions resolve_options(const RunArguments& arguments, const ProbePrompt& prompt,
+                                const Session& session) {
   // kv_aligned is a way to compare; a generation has nothing to align.
-  const Mode asked = resolve_mode(arguments.compute, environment);
+  const Mode asked = resolve_mode(arguments.compute);
   const Mode mode = asked == Mode::kKvAligned ? Mode::kAsDesigned : asked;
   GenerateOptions options{
       .forward = resolve_forward(arguments.compute, mode, session, arguments.model.batch),
@@ -130,46 +131,45 @@ GenerateOptions resolve_options(const RunArguments& arguments, const Environment
   options.forward.max_batch =
       std::min(options.forward.max_batch, static_cast<int64_t>(prompt.tokens.size()));
   if (is_traced(arguments)) {
-    options.selection =
-        resolve_trace(arguments.trace, environment, session.model().config().n_layers,
-                      {.layers = {},
-                       .points = {},
-                       .phases = {Phase::kDecode0, Phase::kDecode},
-                       .compares = false});
+    options.selection = resolve_trace(arguments.trace, session.model().config().n_layers,
+                                      {.layers = {},
+                                       .points = {},
+                                       .phases = {Phase::kDecode0, Phase::kDecode},
+                                       .compares = false});
   }
-  options.sampler.seed = static_cast<uint64_t>(resolve_seed(arguments.compute, environment, 0));
+  options.sampler.seed = static_cast<uint64_t>(resolve_seed(arguments.compute));
   return options;
 }
 
-RunSetup resolve_setup(const RunArguments& arguments, const Environment& environment) {
-  const Mode mode = resolve_mode(arguments.compute, environment);
+RunSetup resolve_setup(const RunArguments& arguments) {
+  const Mode mode = resolve_mode(arguments.compute);
   return {.experiment = arguments.record.experiment.empty() ? "run" : arguments.record.experiment,
           .date = arguments.record.date,
           .mode = mode == Mode::kBatchInvariant ? std::string(mode_name(mode)) : "",
-          .seed = resolve_seed(arguments.compute, environment, 0)};
+          .seed = resolve_seed(arguments.compute)};
 }
 
 /// The database of a generation that is traced; else empty.
-std::string resolve_database(const RunArguments& arguments, const Environment& environment) {
-  return is_traced(arguments) ? resolve_targets(arguments.record, environment).database : "";
+std::string resolve_database(const RunArguments& arguments) {
+  return is_traced(arguments) ? resolve_targets(arguments.record).database : "";
 }
 
 /// The run that a generation is recorded in; null when it is not.
-std::unique_ptr<RunQueue> open_record(const RunArguments& arguments, const Environment& environment,
-                                      const ProbePrompt& prompt, const GenerateOptions& options,
-                                      int64_t positions, Session& session) {
+std::unique_ptr<RunQueue> open_record(const RunArguments& arguments, const ProbePrompt& prompt,
+                                      const GenerateOptions& options, int64_t positions,
+                                      Session& session) {
   if (!is_traced(arguments)) return nullptr;
-  RunSetup setup = resolve_setup(arguments, environment);
+  RunSetup setup = resolve_setup(arguments);
   setup.max_seq_len = positions;
   RunRecord record =
-      make_run_record(setup, session, options.forward, options.selection, environment.in_force());
+      make_run_record(setup, session, options.forward, options.selection, environment::in_force());
   char sampling[96];
   std::snprintf(sampling, sizeof sampling, "temperature=%g top_k=%lld top_p=%g",
                 options.sampler.temperature, static_cast<long long>(options.sampler.top_k),
                 options.sampler.top_p);
   record.attributes.emplace_back("sampling", sampling);
   record.attributes.emplace_back("max_tokens", std::to_string(options.max_tokens));
-  RunTargets targets = resolve_targets(arguments.record, environment);
+  RunTargets targets = resolve_targets(arguments.record);
   targets.delta_file.clear();  // it compares two phases of one token: that is the probe's
   std::unique_ptr<RunQueue> queue = open_queue(targets, record, session);
   // No plan: how many tokens come is not known before.
@@ -205,34 +205,33 @@ void print_stats(const GenerateResult& result) {
                stop_text(result.stop));
 }
 
-int run(const RunArguments& arguments, const Environment& environment) {
+int run(const RunArguments& arguments) {
   if (!arguments.prompt.given()) {
     throw std::invalid_argument("run needs --prompt TEXT, --prompt-file FILE or --tokens IDS");
   }
-  const std::string database = resolve_database(arguments, environment);
-  const RunSetup setup = resolve_setup(arguments, environment);
+  const std::string database = resolve_database(arguments);
+  const RunSetup setup = resolve_setup(arguments);
   const std::unique_ptr<Session> session = begin_or_fail(database, setup, arguments.model, [&] {
-    return open_session(arguments.model, environment,
-                        {.tokenizer = true, .digest = is_recorded(arguments, environment)});
+    return open_session(arguments.model, {.tokenizer = true, .digest = is_recorded(arguments)});
   });
-  const int64_t positions = positions_in_use(arguments.model, environment, session->model());
+  const int64_t positions = positions_in_use(arguments.model, session->model());
   const ProbePrompt prompt =
       resolve_prompt(arguments.prompt, "prompt", 0, positions, *session, !arguments.no_bos);
-  const GenerateOptions options = resolve_options(arguments, environment, prompt, *session);
+  const GenerateOptions options = resolve_options(arguments, prompt, *session);
   const auto n_prompt = static_cast<int64_t>(prompt.tokens.size());
   const int64_t capacity = std::min(positions, n_prompt + arguments.max_tokens);
   const FaultScene scene = generation_scene(
       n_prompt, std::clamp<int64_t>(arguments.max_tokens - 1, 0, positions - n_prompt));
   // Its text tells of a fault that no traced row does.
   refuse_faults_without_effect(options.forward.faults, session->model().config(), {}, {&scene, 1});
-  probe_first(arguments, environment, prompt, positions, *session);
+  probe_first(arguments, prompt, positions, *session);
 
   Generator generator = begin_or_fail(database, setup, arguments.model, [&] {
     return Generator(session->model(), session->weights(), session->backend(), capacity, options);
   });
   const StopSignals heeded;
   const std::unique_ptr<RunQueue> queue =
-      open_record(arguments, environment, prompt, options, positions, *session);
+      open_record(arguments, prompt, options, positions, *session);
   const Tokenizer& tokenizer = session->tokenizer();
   TextStream out;
   Progress progress("reading the prompt");
@@ -305,9 +304,8 @@ void add_infer_run(CLI::App& app, Infer& infer) {
   add_trace_options(*command, arguments->trace);
   add_record_options(*command, arguments->record);
   add_model_sha256_option(*command, arguments->model);
-  command->callback([&infer, arguments] {
-    infer.action = [&infer, arguments] { return run(*arguments, infer.environment); };
-  });
+  command->callback(
+      [&infer, arguments] { infer.action = [arguments] { return run(*arguments); }; });
 }
 
 }  // namespace greta

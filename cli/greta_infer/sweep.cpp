@@ -31,7 +31,6 @@ struct SweepRun {
 
 /// Everything that can be refused is, before the first is run: a sweep takes long.
 std::vector<SweepRun> resolve_runs(const SweepCommand& command, const RunTargets& targets,
-                                   const Environment& environment,
                                    std::unique_ptr<Session>& session) {
   std::vector<Variation> variations;
   for (const std::string& text : command.vary) variations.push_back(parse_variation(text));
@@ -42,9 +41,9 @@ std::vector<SweepRun> resolve_runs(const SweepCommand& command, const RunTargets
   }
   for (SweepRun& run : runs) {
     try {
-      if (!session) session = open_probe_session(run.arguments, targets, environment);
+      if (!session) session = open_probe_session(run.arguments, targets);
       session->compute_with(run.arguments.model.backend, run.arguments.model.threads);
-      run.job = resolve_job(run.arguments, targets, environment, *session);
+      run.job = resolve_job(run.arguments, targets, *session);
     } catch (const std::invalid_argument& error) {
       throw std::invalid_argument(text_of(run.combination) + ": " + error.what() +
                                   "; nothing was run");
@@ -88,11 +87,11 @@ class Matrix {
   RowPrinter printer_;
 };
 
-int sweep(SweepCommand& command, const Environment& environment) {
+int sweep(SweepCommand& command) {
   if (command.probe.record.experiment.empty()) command.probe.record.experiment = "sweep";
-  const RunTargets targets = resolve_targets(command.probe.record, environment);
+  const RunTargets targets = resolve_targets(command.probe.record);
   std::unique_ptr<Session> session;
-  std::vector<SweepRun> runs = resolve_runs(command, targets, environment, session);
+  std::vector<SweepRun> runs = resolve_runs(command, targets, session);
   Output out;
   Matrix matrix(out, command.format, runs.front().combination);
   ExitOfVerdicts exit;
@@ -106,7 +105,7 @@ int sweep(SweepCommand& command, const Environment& environment) {
       session->compute_with(run.arguments.model.backend, run.arguments.model.threads);
       run.job->progress = "run " + std::to_string(i + 1) + " of " + std::to_string(runs.size()) +
                           ", " + text_of(run.combination);
-      const ProbeOutcome outcome = run_probe(*std::move(run.job), *session, environment);
+      const ProbeOutcome outcome = run_probe(*std::move(run.job), *session);
       const InferVerdict verdict = read_verdict(targets.database, outcome.run);
       matrix.row(run.combination, outcome.run, verdict);
       exit.add(verdict.by(command.gate));
@@ -138,9 +137,8 @@ void add_infer_sweep(CLI::App& app, Infer& infer) {
       ->check(CLI::Range(size_t{1}, size_t{1} << 20))
       ->option_text("N");
   add_format_option(*command, arguments->format);
-  command->callback([&infer, arguments] {
-    infer.action = [&infer, arguments] { return sweep(*arguments, infer.environment); };
-  });
+  command->callback(
+      [&infer, arguments] { infer.action = [arguments] { return sweep(*arguments); }; });
 }
 
 }  // namespace greta

@@ -239,7 +239,7 @@ void bind_value(RowStatement& to, const FetchedValue& value, ColumnType type) {
   } else if (const auto* real = std::get_if<double>(&value)) {
     to.bind(*real);
   } else if (const auto* text = std::get_if<std::string_view>(&value)) {
-    type == ColumnType::kBlob ? to.bind_bytes(*text) : to.bind_text(*text);
+    type == ColumnType::kBlob ? to.bind_bytes(*text) : to.bind(*text);
   } else {
     to.bind_null();
   }

@@ -306,8 +306,8 @@ class Pusher {
       rows.reset();
       const int parameters = rows.parameters();
       rows.bind(run.run_id);
-      if (parameters >= 2) rows.bind_text(run.levels);
-      if (parameters >= 3) rows.bind_text(run.sources);
+      if (parameters >= 2) rows.bind(run.levels);
+      if (parameters >= 3) rows.bind(run.sources);
       while (rows.step()) {
         to.u64(p.shard).u64(p.push);
         p.sums[table].add(write_one(rows));

@@ -1,30 +1,7 @@
--- Deletes what belongs to the runs in temp.forgotten, whose trace rows are gone by now.
+-- Deletes what is left of the runs in temp.forgotten, whose rows, facts and sources are gone by now.
 
--- Whatever is a run's own.
-DELETE FROM difference_part WHERE difference_id IN (
-  SELECT id FROM difference WHERE run_id IN (SELECT id FROM temp.forgotten));
-DELETE FROM difference WHERE run_id IN (SELECT id FROM temp.forgotten);
-DELETE FROM traced_position WHERE run_id IN (SELECT id FROM temp.forgotten);
-DELETE FROM readout WHERE run_id IN (SELECT id FROM temp.forgotten);
-DELETE FROM plan WHERE run_id IN (SELECT id FROM temp.forgotten);
-DELETE FROM report WHERE run_id IN (SELECT id FROM temp.forgotten);
-DELETE FROM report_pair WHERE run_id IN (SELECT id FROM temp.forgotten);
-DELETE FROM run_event WHERE run_id IN (SELECT id FROM temp.forgotten);
-DELETE FROM log_event WHERE run_id IN (SELECT id FROM temp.forgotten);
-DELETE FROM ingest_run WHERE run_id IN (SELECT id FROM temp.forgotten);
-DELETE FROM verdict WHERE run_id IN (SELECT id FROM temp.forgotten);
-DELETE FROM run_change WHERE run_id IN (SELECT id FROM temp.forgotten);
 DELETE FROM run_change WHERE baseline_id IN (SELECT id FROM temp.forgotten);
-DELETE FROM pinned_baseline WHERE run_id IN (SELECT id FROM temp.forgotten);
-
--- Facts that a source may also state of the runs below its own; a directory level keeps them.
-DELETE FROM attribute WHERE run_id IN (SELECT id FROM temp.forgotten WHERE NOT stays);
-DELETE FROM run_metric WHERE run_id IN (SELECT id FROM temp.forgotten WHERE NOT stays);
-DELETE FROM report_claim WHERE run_id IN (SELECT id FROM temp.forgotten WHERE NOT stays);
-
 DELETE FROM waiver WHERE run IN (SELECT name FROM temp.forgotten WHERE NOT stays);
-DELETE FROM lineage_member WHERE run_id IN (SELECT id FROM temp.forgotten WHERE NOT stays);
-DELETE FROM prompt WHERE run_id IN (SELECT id FROM temp.forgotten);
 DELETE FROM run WHERE id IN (SELECT id FROM temp.forgotten WHERE NOT stays);
 UPDATE run SET status = 'unknown', started_at = NULL, finished_at = NULL
   WHERE id IN (SELECT id FROM temp.forgotten);

@@ -1,15 +1,11 @@
--- Maps contexts of rows by their fields, and adds those that are not here.
-INSERT OR IGNORE INTO temp.merge_fields
-  SELECT json_array(route, src_kind, phase_raw, seq_len, tokens_total, token_index, kv_pos, stride_elems, alloc_bytes,
-                    prompt_tokens, decode_step, extra), id
-  FROM main.row_context;
+-- Adds contexts of rows that are not here, and maps all by their fields.
 INSERT INTO main.row_context(route, src_kind, phase_raw, seq_len, tokens_total, token_index, kv_pos, stride_elems,
                              alloc_bytes, prompt_tokens, decode_step, extra)
-  SELECT DISTINCT route, src_kind, phase_raw, seq_len, tokens_total, token_index, kv_pos, stride_elems, alloc_bytes,
-                  prompt_tokens, decode_step, extra
-  FROM other.row_context
-  WHERE json_array(route, src_kind, phase_raw, seq_len, tokens_total, token_index, kv_pos, stride_elems, alloc_bytes,
-                   prompt_tokens, decode_step, extra) NOT IN (SELECT fields FROM temp.merge_fields);
+  SELECT route, src_kind, phase_raw, seq_len, tokens_total, token_index, kv_pos, stride_elems, alloc_bytes,
+         prompt_tokens, decode_step, extra FROM other.row_context
+  EXCEPT
+  SELECT route, src_kind, phase_raw, seq_len, tokens_total, token_index, kv_pos, stride_elems, alloc_bytes,
+         prompt_tokens, decode_step, extra FROM main.row_context;
 INSERT OR IGNORE INTO temp.merge_fields
   SELECT json_array(route, src_kind, phase_raw, seq_len, tokens_total, token_index, kv_pos, stride_elems, alloc_bytes,
                     prompt_tokens, decode_step, extra), id

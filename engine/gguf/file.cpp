@@ -319,7 +319,8 @@ const GgufValue& GgufFile::require(std::string_view key) const {
   return *value;
 }
 
-uint64_t GgufFile::unsigned_value(std::string_view key) const {
+uint64_t GgufFile::unsigned_value(std::string_view key, std::optional<uint64_t> or_else) const {
+  if (or_else && find(key) == nullptr) return *or_else;
   const GgufValue& value = require(key);
   if (const auto* number = std::get_if<uint64_t>(&value)) return *number;
   const auto* number = std::get_if<int64_t>(&value);
@@ -328,19 +329,12 @@ uint64_t GgufFile::unsigned_value(std::string_view key) const {
   return static_cast<uint64_t>(*number);
 }
 
-uint64_t GgufFile::unsigned_value(std::string_view key, uint64_t or_else) const {
-  return find(key) == nullptr ? or_else : unsigned_value(key);
-}
-
-double GgufFile::real_value(std::string_view key) const {
+double GgufFile::real_value(std::string_view key, std::optional<double> or_else) const {
+  if (or_else && find(key) == nullptr) return *or_else;
   const auto* number = std::get_if<double>(&require(key));
   if (number == nullptr) fail_kind(key, "a real number");
   if (!std::isfinite(*number)) fail(key, "is not finite");
   return *number;
-}
-
-double GgufFile::real_value(std::string_view key, double or_else) const {
-  return find(key) == nullptr ? or_else : real_value(key);
 }
 
 bool GgufFile::bool_value(std::string_view key, bool or_else) const {
@@ -351,14 +345,12 @@ bool GgufFile::bool_value(std::string_view key, bool or_else) const {
   return *flag;
 }
 
-std::string_view GgufFile::string_value(std::string_view key) const {
+std::string_view GgufFile::string_value(std::string_view key,
+                                        std::optional<std::string_view> or_else) const {
+  if (or_else && find(key) == nullptr) return *or_else;
   const auto* text = std::get_if<std::string_view>(&require(key));
   if (text == nullptr) fail_kind(key, "a string");
   return *text;
-}
-
-std::string_view GgufFile::string_value(std::string_view key, std::string_view or_else) const {
-  return find(key) == nullptr ? or_else : string_value(key);
 }
 
 const GgufArray* GgufFile::array_value(std::string_view key) const {

@@ -122,13 +122,11 @@ class GgufFile {
   /// Typed look-ups. Without a default a missing key is a GgufError; a value of another kind, a
   /// negative or a non-finite number where none may be, is a GgufError always. Integers are not
   /// reals.
-  uint64_t unsigned_value(std::string_view key) const;
-  uint64_t unsigned_value(std::string_view key, uint64_t or_else) const;
-  double real_value(std::string_view key) const;
-  double real_value(std::string_view key, double or_else) const;
+  uint64_t unsigned_value(std::string_view key, std::optional<uint64_t> or_else = {}) const;
+  double real_value(std::string_view key, std::optional<double> or_else = {}) const;
   bool bool_value(std::string_view key, bool or_else) const;
-  std::string_view string_value(std::string_view key) const;
-  std::string_view string_value(std::string_view key, std::string_view or_else) const;
+  std::string_view string_value(std::string_view key,
+                                std::optional<std::string_view> or_else = {}) const;
   const GgufArray* array_value(std::string_view key) const;  ///< nullptr when absent
 
   /// Numbers of an array converted to T. Throws GgufError when the key is missing, when the

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "engine/gguf/parser.h"
-#include "kernels/cpu/quantise.h"
 
 namespace greta {
 namespace {
@@ -59,21 +58,11 @@ class PendingFile {
     if (closed != 0) fail("cannot write", partial_);
     if (::rename(partial_.c_str(), file_.c_str()) != 0) fail("cannot create", file_);
     partial_.clear();
-    sync_folder();
   }
 
  private:
   [[noreturn]] static void fail(const std::string& what, const std::filesystem::path& file) {
     throw std::system_error(errno, std::generic_category(), what + " " + file.string());
-  }
-
-  // The name must survive a crash too. Some file systems refuse this for a folder: no harm.
-  void sync_folder() const {
-    const std::filesystem::path folder = file_.has_parent_path() ? file_.parent_path() : ".";
-    const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return;
-    ::fsync(fd);
-    ::close(fd);
   }
 
   std::filesystem::path file_, partial_;
@@ -116,7 +105,6 @@ uint64_t tensor_bytes(const std::string& name, const WeightTypeInfo& info,
 struct GgufWriter::State {
   struct Tensor {
     std::string name;
-    WeightType type;
     uint64_t n_bytes;
   };
 
@@ -150,24 +138,6 @@ struct GgufWriter::State {
     file.write(head.data(), head.size());
   }
 
-  const Tensor& current() {
-    write_head();
-    require(at < tensors.size(), "more data than was declared");
-    return tensors[at];
-  }
-
-  void write_bytes(std::span<const std::byte> data) {
-    const Tensor& tensor = current();
-    require(data.size() <= tensor.n_bytes - written, "data runs past the end of " + tensor.name);
-    file.write(data.data(), data.size());
-    written += data.size();
-    if (written < tensor.n_bytes) return;
-    const std::string padding(align(written) - written, '\0');
-    file.write(padding.data(), padding.size());
-    written = 0;
-    ++at;
-  }
-
   PendingFile file;
   std::unordered_set<std::string> keys, names;
   std::string metadata, infos;
@@ -177,7 +147,6 @@ struct GgufWriter::State {
   bool writing = false;
   size_t at = 0;         ///< tensor that is being written
   uint64_t written = 0;  ///< bytes of it
-  std::vector<std::byte> stored;
 };
 
 GgufWriter::GgufWriter(std::filesystem::path file)
@@ -236,22 +205,23 @@ void GgufWriter::declare(std::string_view name, WeightType type, std::span<const
   append(state_->infos, type);
   append(state_->infos, state_->data_bytes);
   state_->data_bytes += align(n_bytes);
-  state_->tensors.push_back({label, type, n_bytes});
+  state_->tensors.push_back({label, n_bytes});
 }
 
-void GgufWriter::write(std::span<const float> values) {
-  const State::Tensor& tensor = state_->current();
-  const WeightTypeInfo& info = weight_type_info(tensor.type);
-  require(values.size() % info.block_values == 0,
-          std::to_string(values.size()) + " values of " + tensor.name + " are not whole blocks");
-  const size_t n_bytes = values.size() / info.block_values * info.block_bytes;
-  require(n_bytes <= tensor.n_bytes - state_->written, "data runs past the end of " + tensor.name);
-  state_->stored.resize(n_bytes);
-  quantise(tensor.type, values, state_->stored);
-  state_->write_bytes(state_->stored);
+void GgufWriter::write(std::span<const std::byte> data) {
+  State& s = *state_;
+  s.write_head();
+  require(s.at < s.tensors.size(), "more data than was declared");
+  const State::Tensor& tensor = s.tensors[s.at];
+  require(data.size() <= tensor.n_bytes - s.written, "data runs past the end of " + tensor.name);
+  s.file.write(data.data(), data.size());
+  s.written += data.size();
+  if (s.written < tensor.n_bytes) return;
+  const std::string padding(align(s.written) - s.written, '\0');
+  s.file.write(padding.data(), padding.size());
+  s.written = 0;
+  ++s.at;
 }
-
-void GgufWriter::write_stored(std::span<const std::byte> data) { state_->write_bytes(data); }
 
 void GgufWriter::finish() {
   state_->write_head();

@@ -38,12 +38,9 @@ class GgufWriter {
   /// one and fills whole blocks.
   void declare(std::string_view name, WeightType type, std::span<const int64_t> dims);
 
-  /// Writes values of the tensors in the order of declare(), stored as their types (quantise.h), in
-  /// pieces of whole blocks that do not reach into the next tensor.
-  void write(std::span<const float> values);
-
-  /// The same for values that are stored already: any piece of the tensor's bytes.
-  void write_stored(std::span<const std::byte> data);
+  /// Writes the tensors in the order of declare(), as they are stored: any piece of a tensor's
+  /// bytes, none that reaches into the next one.
+  void write(std::span<const std::byte> data);
 
   /// Ends the file. Throws std::logic_error when a declared tensor is incomplete.
   void finish();

@@ -178,12 +178,8 @@ class HipBackend final : public Backend {
     std::vector<Matrix> weights;
     for (const Product& product : products) weights.push_back(product.w);
     const HalfProducts::Operands operands = halves_.prepare(route, n_tokens, weights);
-    Signature signature(kProject, static_cast<int>(route), x, n_tokens, operands.x,
-                        operands.weights);
-    for (const Product& product : products) {
-      signature.add(product.w);
-      signature.add(product.out);
-    }
+    const Signature signature(kProject, static_cast<int>(route), x, n_tokens, operands.x,
+                              operands.weights, products);
     ops_.add(signature, [=, this, all = std::vector(products.begin(), products.end())] {
       halves_.multiply(route, operands, x, n_tokens, all);
     });

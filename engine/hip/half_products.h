@@ -10,7 +10,6 @@
 
 #include "engine/forward/route.h"
 #include "engine/hip/op_queue.h"
-#include "kernels/gpu/blas.h"
 #include "kernels/gpu/device.h"
 #include "kernels/gpu/matmul_mfma.h"
 #include "kernels/gpu/matmul_valu.h"

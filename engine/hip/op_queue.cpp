@@ -148,16 +148,7 @@ void OpQueue::drop() {
 void OpQueue::settle() {
   if (const auto norm = std::exchange(norm_, {})) add_norm(norm->row, 1, norm->dim);
   if (const auto products = std::exchange(products_, {})) {
-    Signature signature(kProject, static_cast<int>(products->route), sign(products->in));
-    for (const Product& product : products->qkv) {
-      signature.add(product.w);
-      signature.add(product.out);
-    }
-    recorder_.op(signature.value(), [this, products = *products] {
-      const auto& [route, in, qkv] = products;
-      return route == Route::kMfma ? token_matmul_mfma(in, qkv, stream_)
-                                   : matmul_valu(in, qkv, stream_);
-    });
+    add_products(products->route, products->in, 1, products->qkv);
   }
   if (const auto rope = std::exchange(rope_, {})) add_rope(*rope, {}, 0);
 }
@@ -202,20 +193,19 @@ void OpQueue::matmul(Route route, const float* x, int64_t n_tokens,
     products_ = {route, *norm, {products[0], products[1], products[2]}};
     return;
   }
-  Signature signature(kProject, static_cast<int>(route),
-                      norm ? sign(*norm) : Signature(kNorm, x, n_tokens));
+  add_products(route, norm.value_or(NormedRow{.x = x}), n_tokens, products);
+}
+
+void OpQueue::add_products(Route route, const NormedRow& in, int64_t n_tokens,
+                           std::span<const Product> products) {
+  const Signature signature(kProject, static_cast<int>(route), sign(in), n_tokens, products);
   std::array<Product, kMaxProducts> list{};
   std::copy(products.begin(), products.end(), list.begin());
-  for (const Product& product : products) {
-    signature.add(product.w);
-    signature.add(product.out);
-  }
   recorder_.op(signature.value(), [=, this, n = products.size()] {
     const std::span<const Product> all(list.data(), n);
-    if (route == Route::kMfma) {
-      return token_matmul_mfma(norm.value_or(NormedRow{.x = x}), all, stream_);
-    }
-    return norm ? matmul_valu(*norm, all, stream_) : matmul_valu(x, n_tokens, all, stream_);
+    if (route == Route::kMfma) return token_matmul_mfma(in, all, stream_);
+    if (n_tokens == 1) return matmul_valu(in, all, stream_);
+    matmul_valu(in.x, n_tokens, all, stream_);
   });
 }
 
@@ -289,12 +279,9 @@ void OpQueue::add_qkv(const Products& products, const Rope& rope, const KvRows& 
                     .v_cache = v_cache,
                     .pos = pos_,
                     .row_shift = shift};
-  Signature signature(kQkv, static_cast<int>(products.route), sign(products.in), row.table,
-                      row.head_dim, row.half_dim, row.q_out, row.k_out, k_cache, v_cache, shift);
-  for (const Product& product : products.qkv) {
-    signature.add(product.w);
-    signature.add(product.out);
-  }
+  const Signature signature(kQkv, static_cast<int>(products.route), sign(products.in), row.table,
+                            row.head_dim, row.half_dim, row.q_out, row.k_out, k_cache, v_cache,
+                            shift, std::span<const Product>(products.qkv));
   recorder_.op(signature.value(), [=, this] {
     const auto& [route, in, qkv] = products;
     return route == Route::kMfma ? token_qkv_matmul_mfma(in, qkv, row, stream_)

@@ -130,6 +130,12 @@ class Signature {
     add(rows.data);
     add(static_cast<uint64_t>(rows.type));
   }
+  void add(std::span<const Product> products) {
+    for (const Product& product : products) {
+      add(product.w);
+      add(product.out);
+    }
+  }
   void add(const Signature& part) { add(part.value_); }
 
   uint64_t value() const { return value_; }
@@ -223,6 +229,9 @@ class OpQueue {
   };
   static Signature sign(const NormedRow& row);
   void add_norm(const NormedRow& row, int64_t n_tokens, int64_t dim);
+  /// in: of one token it may lack its norm.
+  void add_products(Route route, const NormedRow& in, int64_t n_tokens,
+                    std::span<const Product> products);
   void add_rope(const Rope& rope, const std::array<RowStore, 2>& stores, int64_t shift);
   void add_qkv(const Products& products, const Rope& rope, const KvRows& k_cache,
                const KvRows& v_cache, int64_t shift);

@@ -21,7 +21,7 @@ if(GIT AND commit STREQUAL "")
   endif()
 endif()
 
-set(text "#include \"engine/session/build_info.h\"
+set(text "#include \"engine/session/run_info.h\"
 
 namespace greta {
 

@@ -9,7 +9,6 @@
 #include "common/utc_time.h"
 #include "db/trace_row.h"
 #include "engine/forward/model.h"
-#include "engine/session/build_info.h"
 
 namespace greta {
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,15 @@
 // Makes the record of a run: what was asked, and on which build, machine and model.
 
 namespace greta {
+
+/// What this build was made of.
+struct BuildInfo {
+  std::string_view version;   ///< 0.1.0
+  std::string_view commit;    ///< full hash; empty when it was not built from a git checkout
+  std::optional<bool> dirty;  ///< the checkout had changes; nothing when there was no checkout
+};
+
+BuildInfo build_info();
 
 /// What was decided about a run before it starts.
 struct RunSetup {

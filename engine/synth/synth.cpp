@@ -281,7 +281,7 @@ class TensorMaker {
         }
       });
       for (int64_t i = 0; i < n_pieces; ++i) {
-        writer_.write_stored(pieces_[static_cast<size_t>(i)].stored);
+        writer_.write(pieces_[static_cast<size_t>(i)].stored);
       }
       const int64_t step = std::min(left, n_pieces * kPieceValues);
       done += step;

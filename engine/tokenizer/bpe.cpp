@@ -105,7 +105,7 @@ struct BpeTokenizer::Workspace : MergeQueue<BpePart, Candidate> {};
 
 BpeTokenizer::BpeTokenizer(const Vocabulary& vocabulary,
                            const std::unordered_map<std::string_view, int32_t>& ids)
-    : Tokenizer(vocabulary, pieces_of(vocabulary)),
+    : Tokenizer(vocabulary, piece_of),
       pre_tokenizer_(kind_of(vocabulary)),
       whole_words_(kind_of(vocabulary).whole_words) {
   for (int byte = 0; byte < 256; ++byte) {
@@ -118,28 +118,10 @@ BpeTokenizer::BpeTokenizer(const Vocabulary& vocabulary,
   read_merges(vocabulary, ids);
 }
 
-// Text never gives control tokens; a token with a character outside the alphabet is no text either.
-std::vector<Tokenizer::Piece> BpeTokenizer::pieces_of(const Vocabulary& vocabulary) {
-  std::vector<Piece> pieces;
-  pieces.reserve(vocabulary.tokens.size());
-  for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
-    const std::string& text = vocabulary.tokens[i];
-    switch (vocabulary.types[i]) {
-      case TokenType::kControl:
-      case TokenType::kUnknown:
-      case TokenType::kUserDefined:
-        pieces.push_back({text, false});
-        break;
-      case TokenType::kByte:
-        pieces.push_back({vocabulary.byte_text(i), false});
-        break;
-      default: {
-        auto bytes = from_byte_level(text);
-        pieces.push_back(bytes ? Piece{std::move(*bytes), true} : Piece{text, false});
-      }
-    }
-  }
-  return pieces;
+// A token with a character outside the alphabet is no text.
+Tokenizer::Piece BpeTokenizer::piece_of(const std::string& text, TokenType type) {
+  auto bytes = type == TokenType::kUserDefined ? std::nullopt : from_byte_level(text);
+  return bytes ? Piece{std::move(*bytes), true} : Piece{text, false};
 }
 
 void BpeTokenizer::read_merges(const Vocabulary& vocabulary,

@@ -43,7 +43,7 @@ class BpeTokenizer final : public Tokenizer {
   struct Candidate;
   struct Workspace;
 
-  static std::vector<Piece> pieces_of(const Vocabulary& vocabulary);
+  static Piece piece_of(const std::string& text, TokenType type);
   void read_merges(const Vocabulary& vocabulary,
                    const std::unordered_map<std::string_view, int32_t>& ids);
 

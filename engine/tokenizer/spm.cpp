@@ -73,7 +73,7 @@ struct SpmTokenizer::Workspace : MergeQueue<SpmPart, SpmCandidate> {
 };
 
 SpmTokenizer::SpmTokenizer(const Vocabulary& vocabulary)
-    : Tokenizer(vocabulary, pieces_of(vocabulary)),
+    : Tokenizer(vocabulary, piece_of),
       scores_(vocabulary.scores),
       add_space_prefix_(vocabulary.add_space_prefix) {
   byte_ids_.fill(vocabulary.unknown);
@@ -93,25 +93,9 @@ SpmTokenizer::SpmTokenizer(const Vocabulary& vocabulary)
   }
 }
 
-// Text never gives control or byte tokens by spelling them, nor tokens with a bare space.
-std::vector<Tokenizer::Piece> SpmTokenizer::pieces_of(const Vocabulary& vocabulary) {
-  std::vector<Piece> pieces;
-  pieces.reserve(vocabulary.tokens.size());
-  for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
-    const std::string& text = vocabulary.tokens[i];
-    switch (vocabulary.types[i]) {
-      case TokenType::kControl:
-      case TokenType::kUnknown:
-        pieces.push_back({text, false});
-        break;
-      case TokenType::kByte:
-        pieces.push_back({vocabulary.byte_text(i), false});
-        break;
-      default:
-        pieces.push_back({unescape_spaces(text), text.find(' ') == std::string::npos});
-    }
-  }
-  return pieces;
+// A token with a bare space is no text.
+Tokenizer::Piece SpmTokenizer::piece_of(const std::string& text, TokenType) {
+  return {unescape_spaces(text), text.find(' ') == std::string::npos};
 }
 
 void SpmTokenizer::encode_text(std::string_view text, bool leads, std::vector<int32_t>& ids) const {

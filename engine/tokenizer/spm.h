@@ -22,7 +22,7 @@ class SpmTokenizer final : public Tokenizer {
  private:
   struct Workspace;
 
-  static std::vector<Piece> pieces_of(const Vocabulary& vocabulary);
+  static Piece piece_of(const std::string& text, TokenType type);
   void encode_text(std::string_view text, bool leads, std::vector<int32_t>& ids) const override;
   void encode_stretch(std::string_view text, Workspace& work, std::vector<int32_t>& ids) const;
 

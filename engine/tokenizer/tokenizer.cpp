@@ -124,7 +124,7 @@ std::unique_ptr<Tokenizer> Tokenizer::make(Vocabulary vocabulary) {
   return std::make_unique<SpmTokenizer>(vocabulary);
 }
 
-Tokenizer::Tokenizer(const Vocabulary& vocabulary, std::vector<Piece> pieces)
+Tokenizer::Tokenizer(const Vocabulary& vocabulary, Piece (*piece_of)(const std::string&, TokenType))
     : types_(vocabulary.types),
       user_defined_(special_tokens(vocabulary, is_user_defined)),
       special_(special_tokens(vocabulary,
@@ -134,9 +134,15 @@ Tokenizer::Tokenizer(const Vocabulary& vocabulary, std::vector<Piece> pieces)
       add_bos_(vocabulary.add_bos),
       add_eos_(vocabulary.add_eos),
       ends_generation_(end_tokens(vocabulary)) {
-  pieces_.reserve(pieces.size());  // by_bytes_ borrows: no piece may move
-  by_bytes_.reserve(pieces.size());
-  for (Piece& piece : pieces) {
+  pieces_.reserve(types_.size());  // by_bytes_ borrows: no piece may move
+  by_bytes_.reserve(types_.size());
+  for (size_t i = 0; i < types_.size(); ++i) {
+    Piece piece{vocabulary.tokens[i]};
+    if (types_[i] == TokenType::kByte) {
+      piece.bytes = vocabulary.byte_text(i);
+    } else if (!vanishes(types_[i])) {
+      piece = piece_of(vocabulary.tokens[i], types_[i]);
+    }
     pieces_.push_back(std::move(piece.bytes));
     if (piece.in_text && !pieces_.back().empty()) {
       by_bytes_.try_emplace(pieces_.back(), static_cast<int32_t>(pieces_.size() - 1));
@@ -181,10 +187,6 @@ std::string_view Tokenizer::piece(int32_t id) const {
                             std::to_string(size()));
   }
   return pieces_[id];
-}
-
-bool Tokenizer::is_control(int32_t id) const {
-  return id >= 0 && id < size() && vanishes(types_[id]);
 }
 
 bool Tokenizer::ends_generation(int32_t id) const {

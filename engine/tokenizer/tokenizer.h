@@ -75,7 +75,6 @@ class Tokenizer {
   int32_t size() const { return static_cast<int32_t>(pieces_.size()); }
   int32_t bos() const { return bos_; }     ///< -1 when there is none
   int32_t eos() const { return eos_; }     ///< -1 when there is none
-  bool is_control(int32_t id) const;       ///< vanishes when decoded: control or unknown
   bool ends_generation(int32_t id) const;  ///< eos, eot, eom and tokens known to end a turn
 
  protected:
@@ -85,7 +84,8 @@ class Tokenizer {
     bool in_text = false;
   };
 
-  Tokenizer(const Vocabulary& vocabulary, std::vector<Piece> pieces);
+  /// piece_of: of a token that is neither a byte nor vanishes, which no text gives.
+  Tokenizer(const Vocabulary& vocabulary, Piece (*piece_of)(const std::string& text, TokenType));
 
   /// The token that text may be for these bytes, or -1.
   int32_t find(std::string_view bytes) const;

@@ -40,7 +40,7 @@ std::string literal_as_json(std::string_view python) {
   return json;
 }
 
-/// What a header says, a dict of Python: three keys, each once.
+/// The dict of Python that a header is: three keys, each once.
 Json header_dict(std::string_view header) {
   Json said = python_object(literal_as_json(header), "its header is no dict of Python");
   for (const char* key : {"descr", "fortran_order", "shape"}) {

@@ -240,7 +240,7 @@ class Pickle::Machine {
     push(Kind::kNone) = called(given[0]->text, given[1]->items);
   }
 
-  /// Of BUILD: what it would set are attributes beside the items.
+  /// BUILD would set attributes beside the items: they are dropped.
   void drop_attributes() {
     pop();
     constexpr Kind kWithAttributes[] = {Kind::kDict, Kind::kTensor, Kind::kUnread, Kind::kOther};

@@ -79,8 +79,8 @@ std::string json_of(const PickleValue& value);
 /// "module.name", as a pickle asks for it, is one that torch.save writes.
 bool is_known_name(std::string_view name);
 
-/// What a call of a name that torch.save writes makes of its arguments. Nothing is run: it is told
-/// from them. Throws ForeignError for arguments that torch.save does not write.
+/// Value of a call of a name that torch.save writes. Nothing is run: it is told from the arguments.
+/// Throws ForeignError for arguments that torch.save does not write.
 PickleValue called(const std::string& name, const std::vector<const PickleValue*>& arguments);
 
 /// The storage that a persistent id stands for: ('storage', class, key, device, size). Throws

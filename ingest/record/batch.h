@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "db/difference.h"
+#include "db/run_records.h"
 #include "db/trace_writer.h"
 #include "ingest/record/run_event.h"
 
@@ -39,13 +40,8 @@ struct LineFinding {
 };
 
 /// Readout of one row of logits; prompt, phase and name are symbols as in RecordBatch::rows.
-struct Readout {
-  int64_t prompt_id = 0, phase_id = 0, name_id = 0;
-  int64_t step = kUnknownStep, pos_id = kUnknownPosition;
-  std::optional<int64_t> top1_id, top2_id, vocab, cpu_top1_id, cpu_agrees;
-  std::optional<double> top1_logit, top2_logit, gap, norm_error, logits_error;
-  std::optional<std::string> route;
-  int64_t line = 0;
+struct Readout : ReadoutRow {
+  int64_t phase_id = 0;
 };
 
 /// How the rows of a pair differ; prompt_id, and tensor_id of a name, are symbols as in

@@ -1,4 +1,4 @@
-#include <array>
+#include <algorithm>
 #include <cmath>
 
 #include "ingest/record/shapes.h"
@@ -8,83 +8,57 @@
 namespace greta::record {
 namespace {
 
-enum Part {
-  kPrefillHash,
-  kDecodeHash,
-  kDiffering,
-  kFirstAt,
-  kLastAt,
-  kRelL2,
-  kMaxAbs,
-  kMaxAbsAt,
-  kMaxUlp,
-  kHeads,
-  kShares,
-  kParts
-};
-constexpr std::array<std::string_view, kParts> kPartNames = {
-    "prefill_hash", "decode_hash", "differing", "first_at", "last_at", "rel_l2",
-    "max_abs",      "max_abs_at",  "max_ulp",   "heads",    "shares"};
-
-/// Fields that no other line has, each at most once.
+/// Takes fields that no other line has, each at most once.
 class PartReader {
  public:
-  explicit PartReader(const Fields& fields) {
-    for (const ExtraField& field : fields.extra) {
-      size_t part = 0;
-      while (part < kParts && kPartNames[part] != field.key) ++part;
-      if (part == kParts) {
-        fault_ = "a field that a difference does not have: " + std::string(field.key.substr(0, 64));
-      } else if (!raw_[part].empty()) {
-        fault_ = std::string(kPartNames[part]) + " is written twice";
-      } else {
-        raw_[part] = field.raw;
-      }
-    }
-  }
+  explicit PartReader(std::vector<ExtraField>& fields) : fields_(fields) {}
 
-  uint64_t hash(Part part) {
-    const auto value = text::number<uint64_t>(raw_[part]);
-    return value ? *value : refuse(part, uint64_t{0});
+  uint64_t hash(std::string_view name) {
+    return value(name, text::number<uint64_t>(take(name))).value_or(0);
   }
-  int64_t integer(Part part) {
-    const auto value = record::integer(raw_[part]);
-    return value ? *value : refuse(part, int64_t{0});
+  int64_t integer(std::string_view name) { return optional_integer(name, false).value_or(0); }
+  std::optional<int64_t> optional_integer(std::string_view name, bool may_lack = true) {
+    const std::string_view raw = take(name);
+    if (may_lack && is_absent(raw)) return std::nullopt;
+    return value(name, record::integer(raw));
   }
-  std::optional<int64_t> optional_integer(Part part) {
-    return is_absent(raw_[part]) ? std::nullopt : std::optional(integer(part));
+  double real(std::string_view name) { return optional_real(name, false).value_or(0); }
+  std::optional<double> optional_real(std::string_view name, bool may_lack = true) {
+    const std::string_view raw = take(name);
+    if (may_lack && is_absent(raw)) return std::nullopt;
+    const auto number = record::real(raw);
+    return value(name, number && std::isfinite(*number) ? number : std::nullopt);
   }
-  double real(Part part) { return real_of(part, raw_[part]); }
-  std::optional<double> optional_real(Part part) {
-    return is_absent(raw_[part]) ? std::nullopt : std::optional(real(part));
-  }
-  std::vector<double> reals(Part part, size_t most) {
+  std::vector<double> reals(std::string_view name, size_t most) {
     std::vector<double> values;
-    std::string_view rest = raw_[part];
-    if (!rest.starts_with('[') || !rest.ends_with(']')) return refuse(part, values);
-    rest = rest.substr(1, rest.size() - 2);
-    for (size_t end = 0; end != rest.npos; rest.remove_prefix(end == rest.npos ? 0 : end + 1)) {
-      if (values.size() == most) return refuse(part, values);
-      end = rest.find(',');
-      values.push_back(real_of(part, trimmed(rest.substr(0, end))));
-    }
+    const bool is_read =
+        numbers(take(name), name, values).empty() && !values.empty() && values.size() <= most &&
+        std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); });
+    value(name, is_read ? std::optional(true) : std::nullopt);
     return values;
   }
   /// Why the line is none; "" when it is one so far.
-  const std::string& fault() const { return fault_; }
+  std::string fault() const {
+    if (!fault_.empty() || fields_.empty()) return fault_;
+    return "a field too many: " + std::string(fields_[0].key.substr(0, 64));
+  }
 
  private:
-  double real_of(Part part, std::string_view word) {
-    const auto value = record::real(word);
-    return value && std::isfinite(*value) ? *value : refuse(part, 0.0);
+  std::string_view take(std::string_view name) {
+    const auto field = std::find_if(fields_.begin(), fields_.end(),
+                                    [&](const ExtraField& one) { return one.key == name; });
+    if (field == fields_.end()) return {};
+    const std::string_view raw = field->raw;
+    fields_.erase(field);
+    return raw;
   }
   template <class T>
-  T refuse(Part part, T value) {
-    if (fault_.empty()) fault_ = std::string(kPartNames[part]) + " is missing or none";
-    return value;
+  std::optional<T> value(std::string_view name, const std::optional<T>& read) {
+    if (!read && fault_.empty()) fault_ = std::string(name) + " is missing or none";
+    return read;
   }
 
-  std::array<std::string_view, kParts> raw_;
+  std::vector<ExtraField>& fields_;
   std::string fault_;
 };
 
@@ -93,23 +67,24 @@ class PartReader {
 void read_difference(LineReader& in) {
   if (!in.fields.has(kPoint) || !in.fields.has(kLayer) || !in.fields.has(kPosId))
     return in.add_finding(true, "difference without point, layer or pos_id");
-  PartReader parts(in.fields);
+  PartReader parts(in.fields.extra);
   DifferenceRow row;
   if (!in.key_field(kLayer, -1, kMaxLayer, row.layer)) return;
   if (!in.key_field(kPosId, 0, kMaxPosition, row.pos_id)) return;
   row.n = integer(in.fields.take(kN)).value_or(0);
-  row.prefill_hash = parts.hash(kPrefillHash);
-  row.decode_hash = parts.hash(kDecodeHash);
-  row.differing = parts.integer(kDiffering);
-  row.first_at = parts.integer(kFirstAt);
-  row.last_at = parts.integer(kLastAt);
-  row.rel_l2 = parts.optional_real(kRelL2);
-  row.max_abs = parts.real(kMaxAbs);
-  row.max_abs_at = parts.optional_integer(kMaxAbsAt);
-  row.max_ulp = parts.integer(kMaxUlp);
-  row.heads = parts.integer(kHeads);
-  row.shares = parts.reals(kShares, kMaxShares);
-  if (!parts.fault().empty()) return in.add_finding(true, "a difference with " + parts.fault());
+  row.prefill_hash = parts.hash("prefill_hash");
+  row.decode_hash = parts.hash("decode_hash");
+  row.differing = parts.integer("differing");
+  row.first_at = parts.integer("first_at");
+  row.last_at = parts.integer("last_at");
+  row.rel_l2 = parts.optional_real("rel_l2");
+  row.max_abs = parts.real("max_abs");
+  row.max_abs_at = parts.optional_integer("max_abs_at");
+  row.max_ulp = parts.integer("max_ulp");
+  row.heads = parts.integer("heads");
+  row.shares = parts.reals("shares", kMaxShares);
+  if (const std::string fault = parts.fault(); !fault.empty())
+    return in.add_finding(true, "a difference with " + fault);
   if (row.n > static_cast<int64_t>(kMaxFingerprintValues))
     return in.add_finding(true, "a difference of more values than a row can have");
   if (const std::string why = fault_of(row); !why.empty())

@@ -239,6 +239,13 @@ struct LineReader {
   std::string extra_json(std::string_view only_prefix, std::initializer_list<std::string_view> but);
   std::optional<LinePhase> line_phase(std::string_view otherwise);
   void set_phase(TraceRow& row, RowContext& context, const LinePhase& phase);
+  /// Prompt of the line, tensor and phase of its only row.
+  void set_place(TraceRow& row, RowContext& context, std::string_view tensor,
+                 const LinePhase& phase) {
+    row.prompt_id = line_prompt();
+    row.name_id = name(tensor);
+    set_phase(row, context, phase);
+  }
   /// What lines that state no phase are of, by their directory.
   std::string_view source_phase() const {
     return source.leg.empty() ? std::string_view("unknown") : source.leg;

@@ -11,8 +11,8 @@ bool states_format(const Fields& fields) {
   return false;
 }
 
-void take_event(LineReader& in, RunEvent&& event) {
-  in.set_shape("row");
+void take_event(LineReader& in, RunEvent&& event, const char* shape = "row") {
+  in.set_shape(shape);
   in.batch->kept_bytes += in.line.size() + event.plan.size() * sizeof(RunEvent::Planned);
   in.batch->events.push_back(std::move(event));
 }
@@ -82,9 +82,7 @@ void read_run_line(LineReader& in) {
   if (std::string why = read_run_event(in.line, event); !why.empty()) {
     return in.add_finding(true, why);
   }
-  in.set_shape("run");
-  in.batch->kept_bytes += in.line.size() + event.plan.size() * sizeof(RunEvent::Planned);
-  in.batch->events.push_back(std::move(event));
+  take_event(in, std::move(event), "run");
 }
 
 }  // namespace greta::record

@@ -222,11 +222,43 @@ void read_row_format_line(const Json& object, RunEvent& event) {
   check(event.rows.has_value(), "run_end without rows, their number");
 }
 
-/// Parses the line, which is one object; returns why it is none.
-std::string parse_event(std::string_view line, Json& object) {
-  std::string why = parse_json(line, kMaxEventValues, object);
-  if (why.empty() && !object.is_object()) why = "an event of a run that is no JSON object";
-  return why;
+/// A line of an event outside of the row format.
+void read_export_line(const Json& object, RunEvent& event) {
+  const std::string kind = text_field(object, "event");
+  if (kind == "run_start") {
+    event.kind = RunEvent::kStart;
+    event.experiment = text_field(object, "experiment");
+    event.date = day_field(object, "date");
+    event.started_at = text_field(object, "started_at");
+    read_attributes(object, event);
+    event.beside =
+        other_fields(object, {"event", "experiment", "date", "started_at", "attributes"});
+  } else if (kind == "run_attributes") {
+    event.kind = RunEvent::kAttributes;
+    read_attributes(object, event);
+    event.beside = other_fields(object, {"event", "attributes"});
+  } else if (kind == "run_prompt") {
+    event.kind = RunEvent::kPrompt;
+    read_prompt(object, "prompt_id", event);
+  } else {
+    event.kind = RunEvent::kEnd;
+    read_end(object, event);
+    event.beside = other_fields(object, {"event", "status", "rows", "finished_at"});
+  }
+}
+
+/// Gives the line's object to `read`; returns why it cannot be taken.
+std::string read_event(std::string_view line, RunEvent& event,
+                       void (*read)(const Json& object, RunEvent& event)) {
+  Json object;
+  if (std::string why = parse_json(line, kMaxEventValues, object); !why.empty()) return why;
+  if (!object.is_object()) return "an event of a run that is no JSON object";
+  try {
+    read(object, event);
+  } catch (const BadField& bad) {
+    return bad.what;
+  }
+  return "";
 }
 
 }  // namespace
@@ -237,48 +269,14 @@ bool is_run_event(std::string_view event) {
 }
 
 std::string read_run_event(std::string_view line, RunEvent& event) {
-  Json object;
-  if (std::string why = parse_event(line, object); !why.empty()) return why;
-  try {
-    const std::string kind = text_field(object, "event");
-    if (kind == "run_start") {
-      event.kind = RunEvent::kStart;
-      event.experiment = text_field(object, "experiment");
-      event.date = day_field(object, "date");
-      event.started_at = text_field(object, "started_at");
-      read_attributes(object, event);
-      event.beside =
-          other_fields(object, {"event", "experiment", "date", "started_at", "attributes"});
-    } else if (kind == "run_attributes") {
-      event.kind = RunEvent::kAttributes;
-      read_attributes(object, event);
-      event.beside = other_fields(object, {"event", "attributes"});
-    } else if (kind == "run_prompt") {
-      event.kind = RunEvent::kPrompt;
-      read_prompt(object, "prompt_id", event);
-    } else {
-      event.kind = RunEvent::kEnd;
-      read_end(object, event);
-      event.beside = other_fields(object, {"event", "status", "rows", "finished_at"});
-    }
-  } catch (const BadField& bad) {
-    return bad.what;
-  }
-  return "";
+  return read_event(line, event, read_export_line);
 }
 
 std::string read_row_format_event(std::string_view line, RunEvent& event) {
-  Json object;
   if (line.size() > kMaxStartBytes && line.find("run_start") < kMaxStartBytes) {
     return "a run_start of more than 48 KiB: say the rest by run_attributes";
   }
-  if (std::string why = parse_event(line, object); !why.empty()) return why;
-  try {
-    read_row_format_line(object, event);
-  } catch (const BadField& bad) {
-    return bad.what;
-  }
-  return "";
+  return read_event(line, event, read_row_format_line);
 }
 
 std::optional<RunEvent> row_format_start(std::string_view content) {

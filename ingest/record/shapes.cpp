@@ -21,9 +21,7 @@ void read_stage_trace(LineReader& in) {
   const auto phase = in.line_phase(in.source_phase());
   if (!phase) return;
   RowContext c;
-  row.prompt_id = in.line_prompt();
-  row.name_id = in.name(unquoted(in.fields.take(kPoint)));
-  in.set_phase(row, c, *phase);
+  in.set_place(row, c, unquoted(in.fields.take(kPoint)), *phase);
   in.set_statistics(row, kHash, kMin, kMax, kMean, kAbsSum);
   row.nan = in.nonfinite_count(kNan);
   row.inf = in.nonfinite_count(kInf);
@@ -69,11 +67,10 @@ void read_metric(LineReader& in) {
   // The writer labels every decode step decode0: the step decides.
   if (phase->name == "decode0" && row.step > 1) phase->name = "decode";
   RowContext c;
-  row.prompt_id = in.line_prompt();
-  row.name_id =
-      in.name(unquoted(in.fields.take(in.fields.has(kTensorName) ? kTensorName : kMetric)));
+  const std::string_view tensor =
+      unquoted(in.fields.take(in.fields.has(kTensorName) ? kTensorName : kMetric));
   if (in.fields.token[kMetric] == in.fields.token[kTensorName]) in.fields.take(kMetric);
-  in.set_phase(row, c, *phase);
+  in.set_place(row, c, tensor, *phase);
   in.set_values(row);
   row.ptr = in.integer_field(kSrcPtr);
   row.offset_bytes = in.integer_field(kBytesOffset);
@@ -214,9 +211,7 @@ void read_landscape(LineReader& in) {
   if (phase->name == "prefill") phase->name = "prefill_last";
   if (phase->name == "decode" && row.step == 1) phase->name = "decode0";
   RowContext c;
-  row.prompt_id = in.line_prompt();
-  row.name_id = in.name("logits_topk");
-  in.set_phase(row, c, *phase);
+  in.set_place(row, c, "logits_topk", *phase);
 
   Readout out = in.readout_of(row);
   std::string why;
@@ -257,9 +252,7 @@ void read_logits(LineReader& in) {
   const auto phase = in.line_phase(in.source_phase());
   if (!phase) return;
   RowContext c;
-  row.prompt_id = in.line_prompt();
-  row.name_id = in.name("logits");
-  in.set_phase(row, c, *phase);
+  in.set_place(row, c, "logits", *phase);
   in.set_values(row);
   in.set_shape("logits");
   in.add(row, std::move(c), in.extra_json({}, {}));
@@ -273,9 +266,7 @@ void read_layer_trace(LineReader& in) {
   const auto phase = in.line_phase(phase_of_step(row.step));
   if (!phase) return;
   RowContext c;
-  row.prompt_id = in.line_prompt();
-  row.name_id = in.name(unquoted(in.fields.take(kTag)));
-  in.set_phase(row, c, *phase);
+  in.set_place(row, c, unquoted(in.fields.take(kTag)), *phase);
   in.set_statistics(row, kHash, kMin, kMax, kMean, kAbsSum);
   row.nan = in.nonfinite_count(kNan);
   row.inf = in.nonfinite_count(kInf);

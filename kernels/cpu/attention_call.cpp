@@ -135,7 +135,7 @@ void AttentionCall::load_value(const Stored* values, int64_t row, int64_t g, flo
 
 // load(row, g, to) writes a head to `to` [head_dim].
 template <class Load>
-HeadRows AttentionCall::copy_rows(Scratch& scratch, ThreadPool& pool, Load load) const {
+HeadRows AttentionCall::copy_rows(ThreadScratch& scratch, ThreadPool& pool, Load load) const {
   const int64_t n_rows = n_keys(), first = first_key(), n_needed = n_rows - first;
   const int64_t width = dim();
   float* all = scratch.get(shape_.n_kv_heads * n_rows * width);
@@ -150,7 +150,7 @@ HeadRows AttentionCall::copy_rows(Scratch& scratch, ThreadPool& pool, Load load)
   return {all, n_rows * width, width};
 }
 
-HeadRows AttentionCall::keys(Scratch& scratch, ThreadPool& pool) const {
+HeadRows AttentionCall::keys(ThreadScratch& scratch, ThreadPool& pool) const {
   if (rows_can_stay() && keys_stand_apart()) {
     return {static_cast<const float*>(k_.data), shape_.k_head_stride, row_values()};
   }
@@ -160,7 +160,7 @@ HeadRows AttentionCall::keys(Scratch& scratch, ThreadPool& pool) const {
   });
 }
 
-HeadRows AttentionCall::values(Scratch& scratch, ThreadPool& pool) const {
+HeadRows AttentionCall::values(ThreadScratch& scratch, ThreadPool& pool) const {
   if (rows_can_stay() && !shape_.v_transposed) {
     return {static_cast<const float*>(v_.data), shape_.head_dim, row_values()};
   }
@@ -171,12 +171,12 @@ HeadRows AttentionCall::values(Scratch& scratch, ThreadPool& pool) const {
   });
 }
 
-const float* AttentionCall::key_blocks(Scratch& scratch, ThreadPool& pool) const {
+const float* AttentionCall::key_blocks(ThreadScratch& scratch, ThreadPool& pool) const {
   const int64_t block_values = dim() * kBlockKeys;
   const int64_t first_block = first_key() / kBlockKeys, n_needed = n_blocks() - first_block;
   float* all = scratch.get(shape_.n_kv_heads * n_blocks() * block_values);
   pool.run(shape_.n_kv_heads * n_needed, 1, [&](int64_t begin, int64_t end) {
-    thread_local Scratch gathered;
+    thread_local ThreadScratch gathered;
     float* head = gathered.get(shape_.head_dim);
     for (int64_t i = begin; i < end; ++i) {
       const int64_t number = first_block + i % n_needed, g = i / n_needed;

@@ -57,12 +57,12 @@ class AttentionCall {
 
   /// The cache's rows as they stand if each is needed once and its heads are whole vectors of f32;
   /// else each head's rows copied to scratch, one after the other.
-  HeadRows keys(Scratch& scratch, ThreadPool& pool) const;
-  HeadRows values(Scratch& scratch, ThreadPool& pool) const;
+  HeadRows keys(ThreadScratch& scratch, ThreadPool& pool) const;
+  HeadRows values(ThreadScratch& scratch, ThreadPool& pool) const;
 
   /// keys[j][g] transposed in blocks: [n_kv_heads, blocks of kBlockKeys, dim, kBlockKeys], zeros
   /// where there is no key or value.
-  const float* key_blocks(Scratch& scratch, ThreadPool& pool) const;
+  const float* key_blocks(ThreadScratch& scratch, ThreadPool& pool) const;
   int64_t n_blocks() const { return (n_keys() + kBlockKeys - 1) / kBlockKeys; }
 
  private:
@@ -74,7 +74,7 @@ class AttentionCall {
   template <class Stored>
   void load_value(const Stored* values, int64_t row, int64_t g, float* to) const;
   template <class Load>
-  HeadRows copy_rows(Scratch& scratch, ThreadPool& pool, Load load) const;
+  HeadRows copy_rows(ThreadScratch& scratch, ThreadPool& pool, Load load) const;
 
   AttentionShape shape_;
   const float* q_;

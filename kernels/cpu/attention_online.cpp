@@ -20,7 +20,7 @@ struct Row {
 
 // What a thread keeps for its next tile.
 struct TileMemory {
-  Scratch q, sums, scores;
+  ThreadScratch q, sums, scores;
   std::vector<Row> rows;
   std::vector<OnlineState> states;  // [row]
   std::vector<float> factors;       // [block, row]: what sums were multiplied with before it
@@ -171,7 +171,7 @@ void Tile::finish_trace(int64_t i, float factor) {
 void attention_online(const AttentionShape& shape, const float* q, ConstKvRows k, ConstKvRows v,
                       float* out, const AttentionTrace& trace, ThreadPool& pool, Isa isa) {
   const AttentionCall call(shape, q, k, v, out, trace, isa);
-  thread_local Scratch key_scratch, value_scratch;
+  thread_local ThreadScratch key_scratch, value_scratch;
   const float* key_blocks = call.key_blocks(key_scratch, pool);
   const HeadRows values = call.values(value_scratch, pool);
   const int64_t tile_tokens = std::max<int64_t>(1, kRowsWanted / call.group());

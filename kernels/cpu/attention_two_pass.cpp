@@ -19,7 +19,7 @@ constexpr int64_t kKeysAhead = kBlockKeys;
 class Query {
  public:
   Query(const AttentionCall& call, const HeadRows& keys, const HeadRows& values, int64_t t,
-        int64_t begin, int64_t end, Scratch& scratch);
+        int64_t begin, int64_t end, ThreadScratch& scratch);
 
   /// loop(n, body) calls body(first, last) over pieces that cover [0, n).
   template <class Loop>
@@ -53,7 +53,7 @@ class Query {
 };
 
 Query::Query(const AttentionCall& call, const HeadRows& keys, const HeadRows& values, int64_t t,
-             int64_t begin, int64_t end, Scratch& scratch)
+             int64_t begin, int64_t end, ThreadScratch& scratch)
     : call_(call),
       keys_(keys),
       values_(values),
@@ -176,7 +176,7 @@ void Query::trace(Traced what, SeenKeys kept, int64_t first_key, int64_t end_key
 // A single query that sees many keys: threads share its keys, and so read long stretches.
 void attend_together(const AttentionCall& call, const HeadRows& keys, const HeadRows& values,
                      ThreadPool& pool) {
-  thread_local Scratch scratch;
+  thread_local ThreadScratch scratch;
   Query query(call, keys, values, 0, 0, call.shape().n_kv_heads, scratch);
   query.attend([&pool](int64_t n, const auto& body) {
     if (n > 0) pool.run(n, divide_up(n, 2 * pool.size()), body);
@@ -190,7 +190,7 @@ void attend_apart(const AttentionCall& call, const HeadRows& keys, const HeadRow
   const int64_t n_tokens = call.shape().n_tokens;
   const int64_t n_kv_heads = call.shape().n_kv_heads;
   const auto attend = [&](int64_t item) {
-    thread_local Scratch scratch;
+    thread_local ThreadScratch scratch;
     const int64_t begin = item / n_tokens * share;
     Query query(call, keys, values, item % n_tokens, begin, std::min(begin + share, n_kv_heads),
                 scratch);
@@ -206,7 +206,7 @@ void attend_apart(const AttentionCall& call, const HeadRows& keys, const HeadRow
 void attention_two_pass(const AttentionShape& shape, const float* q, ConstKvRows k, ConstKvRows v,
                         float* out, const AttentionTrace& trace, ThreadPool& pool, Isa isa) {
   const AttentionCall call(shape, q, k, v, out, trace, isa);
-  thread_local Scratch key_scratch, value_scratch;
+  thread_local ThreadScratch key_scratch, value_scratch;
   const HeadRows keys = call.keys(key_scratch, pool);
   const HeadRows values = call.values(value_scratch, pool);
   if (shape.n_tokens > 1) {

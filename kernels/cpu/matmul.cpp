@@ -26,8 +26,8 @@ constexpr int64_t kGemmPieceRows = 48;
 constexpr int64_t kGemmTokens = 512;
 
 // One is shared by a call's threads and owned by the caller's, the other is each thread's own.
-thread_local Scratch t_shared;
-thread_local Scratch t_own;
+thread_local ThreadScratch t_shared;
+thread_local ThreadScratch t_own;
 
 void check(const char* function, const Matrix& w, int64_t n_tokens) {
   const auto block = static_cast<int64_t>(weight_type_info(w.type).block_values);
@@ -49,13 +49,13 @@ int64_t piece_rows(const Matrix& w, int64_t n_tokens, const ThreadPool& pool, in
 }
 
 bool is_aligned(const float* values) {
-  return reinterpret_cast<uintptr_t>(values) % Scratch::kBytes == 0;
+  return reinterpret_cast<uintptr_t>(values) % ThreadScratch::kBytes == 0;
 }
 
 // Where tokens are not aligned they are copied to t_shared: a vector that straddles cache lines
 // takes two loads.
 void align_tokens(ThreadPool& pool, DotTask& task) {
-  constexpr auto kAlignedValues = static_cast<int64_t>(Scratch::kBytes / sizeof(float));
+  constexpr auto kAlignedValues = static_cast<int64_t>(ThreadScratch::kBytes / sizeof(float));
   const int64_t cols = task.w.cols;
   if (is_aligned(task.x) && cols % kAlignedValues == 0) return;
   const float* x = task.x;

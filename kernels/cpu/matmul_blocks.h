@@ -127,15 +127,19 @@ struct Nibbles {
   static constexpr bool kFifths = kHasFifthBits<Block>;
 };
 
-struct Q4K {
-  static constexpr int kBlockBytes = sizeof(BlockQ4K), kBlockValues = 256;
+/// q4_k, q5_k: 8 sub-blocks of 32, with scales and mins.
+template <class Block>
+struct ScaleMinBlock {
+  static constexpr int kBlockBytes = sizeof(Block), kBlockValues = 256;
   static constexpr int kGroup = 32, kSpanGroups = 8;
   static constexpr bool kHasMin = true;
 
   GRETA_INLINE void scales(const uint8_t* p, int n_spans, int, Numbers* numbers) {
     scales_and_offsets(p, n_spans, kBlockBytes, numbers);
   }
+};
 
+struct Q4K : ScaleMinBlock<BlockQ4K> {
   template <class F>
   GRETA_INLINE void visit(const uint8_t* p, int, const Numbers& numbers, F f) {
     using Weights = NibbleWeights<Q4K, NibbleNumbers<0>>;
@@ -155,15 +159,7 @@ struct Q4K {
   }
 };
 
-struct Q5K {
-  static constexpr int kBlockBytes = sizeof(BlockQ5K), kBlockValues = 256;
-  static constexpr int kGroup = 32, kSpanGroups = 8;
-  static constexpr bool kHasMin = true;
-
-  GRETA_INLINE void scales(const uint8_t* p, int n_spans, int, Numbers* numbers) {
-    scales_and_offsets(p, n_spans, kBlockBytes, numbers);
-  }
-
+struct Q5K : ScaleMinBlock<BlockQ5K> {
   template <class F>
   GRETA_INLINE void visit(const uint8_t* p, int, const Numbers& numbers, F f) {
     alignas(64) int8_t q[256];

@@ -13,7 +13,7 @@ constexpr int64_t divide_up(int64_t n, int64_t piece) { return (n + piece - 1) /
 
 /// Memory that a thread keeps for its next call, aligned to kBytes; its content is lost when it
 /// grows.
-class Scratch {
+class ThreadScratch {
  public:
   static constexpr size_t kBytes = 64;
 

@@ -1,10 +1,9 @@
-#include "kernels/gpu/blas.h"
-
 #include <algorithm>
 #include <limits>
 #include <string>
 #include <type_traits>
 
+#include "kernels/gpu/matmul_mfma.h"
 #include "kernels/gpu/runtime.h"
 
 #if !defined(GRETA_EMULATOR)

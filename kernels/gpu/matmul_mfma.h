@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "kernels/gpu/device.h"
@@ -53,6 +54,28 @@ bool fits_wide_matmul(const HalfProduct& product);
 /// Queues matmul_mfma() of products of one x by them, in wide tiles and in one launch: the same
 /// bits, in less time.
 void wide_matmul(std::span<const HalfProduct> products, Stream& stream);
+
+/// The vendor's matrix products: cuBLAS, or hipBLAS. The library is loaded when the first object is
+/// made, so a program starts where there is none. One object serves one stream.
+class Blas {
+ public:
+  /// Throws DeviceError that names the library and what failed.
+  explicit Blas(Stream& stream);
+  ~Blas();
+  Blas(const Blas&) = delete;
+  Blas& operator=(const Blas&) = delete;
+
+  /// Whether the library is there and can be used.
+  static bool available();
+
+  /// Queues the product, f32 accumulation; may be recorded into a graph. Throws DeviceError with
+  /// the sizes.
+  void matmul(const HalfProduct& product);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // ---- Products of one token on matrix cores, with all that kernels/gpu/matmul_valu.h does before
 // and after them, straight from stored weights of any type: decode where a token must have the bits

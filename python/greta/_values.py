@@ -2,6 +2,7 @@
 
 import array
 import ctypes
+import math
 import sys
 
 F32, F16, BF16 = 1, 2, 3
@@ -19,10 +20,7 @@ class Rows:
 
 def _shape(shape, as_matrix):
     if not as_matrix:
-        n = 1
-        for size in shape:
-            n *= size
-        return 1, n
+        return 1, math.prod(shape)
     if len(shape) != 2:
         raise ValueError(f"rows need values of two dimensions, not of shape {tuple(shape)}")
     return shape[0], shape[1]

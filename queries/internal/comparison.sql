@@ -5,7 +5,7 @@
 -- position or the tensor reaches the key of trace_row. A subquery is evaluated only where its column is asked for.
 CREATE VIEW comparison AS
 SELECT
-  a.id AS run_id, b.id AS other_run_id, a.id = b.id AS same_run, a.name AS run, b.name AS other_run,
+  a.id AS run_id, b.id AS other_run_id, a.id = b.id AS same_run, a.name AS run,
   -- of the row x, NULL for a report's: filter on these
   x.prompt_id AS key_prompt_id, x.side AS side, x.pos_id AS key_pos_id, x.layer AS key_layer,
   x.tensor_id AS key_tensor_id, x.phase_id AS phase_id,

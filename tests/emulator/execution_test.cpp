@@ -44,40 +44,6 @@ class Emulator : public testing::Test {
 
 // ---- Threads, blocks and grids.
 
-__global__ void indices_kernel(int* out) {
-  const unsigned block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-  const unsigned thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
-  out[block * blockDim.x * blockDim.y * blockDim.z + thread] += 1;
-}
-
-TEST_F(Emulator, EveryThreadOfTheGridRunsOnce) {
-  for (uint64_t seed : {0, 1}) {
-    emulator::set_schedule_seed(seed);
-    const emulator::Counters before = emulator::counters();
-    DeviceBuffer<int> out(2 * 3 * 4 * 5 * 6 * 7);
-    set_bytes(out.data(), out.size(), 0, stream_);
-    launch({"indices", {2, 3, 4}, {5, 6, 7}}, stream_, indices_kernel, out.data());
-    EXPECT_EQ(download(out), std::vector<int>(out.size(), 1));
-    EXPECT_EQ(emulator::counters().blocks - before.blocks, 24u);
-    EXPECT_EQ(emulator::counters().threads - before.threads, 24u * 210u);
-  }
-}
-
-__global__ void deep_kernel(int depth, int* out) {
-  // Locals of each fiber survive the others' turns.
-  int mine[64];
-  for (int i = 0; i < 64; ++i) mine[i] = static_cast<int>(threadIdx.x) * 1000 + i;
-  for (int i = 0; i < depth; ++i) __syncthreads();
-  out[threadIdx.x] = std::accumulate(mine, mine + 64, 0);
-}
-
-TEST_F(Emulator, LocalsSurviveBarriers) {
-  DeviceBuffer<int> out(1024);
-  launch({"deep", 1, 1024}, stream_, deep_kernel, 20, out.data());
-  const std::vector<int> got = download(out);
-  for (int t = 0; t < 1024; ++t) EXPECT_EQ(got[static_cast<size_t>(t)], 64000 * t + 2016);
-}
-
 // ---- Shared memory and barriers.
 
 __global__ void reverse_kernel(int* out, bool with_barrier) {
@@ -145,17 +111,6 @@ __global__ void large_kernel() {
   large[threadIdx.x] = 0;
 }
 
-TEST_F(Emulator, SharedMemoryHasTheDevicesLimit) {
-  constexpr int kLimit = GRETA_EMULATED_WAVE == 64 ? 64 << 10 : 48 << 10;
-  EXPECT_EQ(error_of([&] { launch({"large", 1, 1}, stream_, large_kernel<kLimit>); }), "");
-  const std::string error = error_of([&] {
-    launch({"large", 1, 1}, stream_, large_kernel<kLimit + 1>);
-  });
-  EXPECT_NE(error.find("kernel large, block (0,0,0), thread 0"), std::string::npos) << error;
-  EXPECT_NE(error.find(std::to_string(kLimit + 1) + " bytes of shared memory"), std::string::npos)
-      << error;
-}
-
 __global__ void some_leave_kernel() {
   if (threadIdx.x == 70) return;
   __syncthreads();
@@ -195,43 +150,6 @@ __global__ void shuffles_kernel(int* out) {
   out[4 * t + 1] = __shfl(t, t + 1);  // wraps round
   out[4 * t + 2] = __shfl_xor(t, 1);
   out[4 * t + 3] = __shfl_down(t, 4u);
-}
-
-TEST_F(Emulator, ShufflesMoveWithinTheWavefront) {
-  constexpr int kLanes = GRETA_EMULATED_WAVE;
-  for (uint64_t seed : {0, 9}) {
-    emulator::set_schedule_seed(seed);
-    DeviceBuffer<int> out(4 * 128);
-    launch({"shuffles", 1, 128}, stream_, shuffles_kernel, out.data());
-    const std::vector<int> got = download(out);
-    for (int t = 0; t < 128; ++t) {
-      const auto at = static_cast<size_t>(4 * t);
-      const int first = t / kLanes * kLanes;
-      EXPECT_EQ(got[at], first + 3);
-      EXPECT_EQ(got[at + 1], first + (t + 1) % kLanes);
-      EXPECT_EQ(got[at + 2], t ^ 1);
-      EXPECT_EQ(got[at + 3], t % kLanes + 4 < kLanes ? t + 4 : t);
-    }
-  }
-}
-
-__global__ void ballot_kernel(unsigned long long* out) {
-  const unsigned long long votes = __ballot(threadIdx.x % 3 == 0);
-  if (threadIdx.x % GRETA_EMULATED_WAVE == 0) out[threadIdx.x / GRETA_EMULATED_WAVE] = votes;
-}
-
-TEST_F(Emulator, BallotHasOneBitPerLane) {
-  constexpr unsigned kLanes = GRETA_EMULATED_WAVE;
-  DeviceBuffer<unsigned long long> out(192 / kLanes);
-  launch({"ballot", 1, 192}, stream_, ballot_kernel, out.data());
-  const auto got = download(out);
-  for (unsigned wave = 0; wave < got.size(); ++wave) {
-    unsigned long long expected = 0;
-    for (unsigned l = 0; l < kLanes; ++l) {
-      if ((wave * kLanes + l) % 3 == 0) expected |= 1ull << l;
-    }
-    EXPECT_EQ(got[wave], expected);
-  }
 }
 
 // Wavefronts may take different ways, lanes may not.
@@ -296,17 +214,6 @@ TEST_F(Emulator, IncompleteWavefrontsCannotWorkTogether) {
 
 __global__ void write_kernel(int* out, int value) { *out = value; }
 
-TEST_F(Emulator, QueuedWorkIsDoneWhenSomethingWaits) {
-  PinnedBuffer<int> host(1);
-  DeviceBuffer<int> device(1);
-  host[0] = 1;
-  launch({"write", 1, 1}, stream_, write_kernel, device.data(), 5);
-  copy_to_host<int>(device.data(), host.span(), stream_);
-  EXPECT_EQ(host[0], 1);
-  stream_.synchronize();
-  EXPECT_EQ(host[0], 5);
-}
-
 TEST_F(Emulator, PinnedSourceChangedTooEarlyIsSeen) {
   PinnedBuffer<int> host(1);
   DeviceBuffer<int> device(1);
@@ -327,17 +234,6 @@ TEST_F(Emulator, CopiesOutsideAnAllocationAreRefused) {
 TEST_F(Emulator, FreshMemoryIsPoison) {
   DeviceBuffer<float> device(3);
   for (float value : download(device)) EXPECT_TRUE(std::isnan(value));
-}
-
-TEST_F(Emulator, MemoryEndsWhereTheDeviceEnds) {
-  emulator::set_memory_bytes(1 << 20);
-  {
-    DeviceBuffer<char> most(900 << 10);
-    EXPECT_THROW(DeviceBuffer<char>(200 << 10), DeviceError);
-    EXPECT_EQ(device_memory().free_bytes, (1u << 20) - (900u << 10));
-  }
-  DeviceBuffer<char> all(1 << 20);
-  emulator::set_memory_bytes(std::size_t{4} << 30);
 }
 
 #if defined(__SANITIZE_ADDRESS__)

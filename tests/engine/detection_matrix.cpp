@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <iostream>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,8 +23,7 @@
 // phase, must be found where it is, and clean runs must be left in peace.
 //
 //   detection_matrix [--faults a,b] [--layers 0,2,8] [--phases decode,prefill]
-//                    [--mode batch_invariant|as_designed] [--type q4_k_m] [--clean N]
-//                    [--backend cpu|hip] [--format text|md] [--summary] [--late none|few|all]
+//                    [--clean N] [--backend cpu|hip] [--summary] [--late none|few|all]
 //
 // A case passes in batch_invariant when its tensor and layer are the strict first fail, or when the
 // clean run has the same bits there; in as_designed when they are the numeric first fail, which is
@@ -37,11 +35,9 @@
 
 namespace greta {
 
-/// Rows of text in aligned columns on standard output; the first row is the heading.
+/// Rows of text in aligned columns, in Markdown, on standard output; the first row is the heading.
 class TextTable {
  public:
-  explicit TextTable(bool markdown) : markdown_(markdown) {}
-
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
 
   void print() const {
@@ -51,24 +47,19 @@ class TextTable {
     }
     for (size_t r = 0; r < rows_.size(); ++r) {
       print_row(rows_[r], widths, ' ');
-      if (r == 0 && markdown_) {
-        print_row(std::vector<std::string>(widths.size()), widths, '-');
-      }
+      if (r == 0) print_row(std::vector<std::string>(widths.size()), widths, '-');
     }
   }
 
  private:
   void print_row(const std::vector<std::string>& cells, const std::vector<size_t>& widths,
                  char filler) const {
-    std::string line = markdown_ ? "| " : "";
     for (size_t i = 0; i < cells.size(); ++i) {
-      line += cells[i] + std::string(widths[i] - cells[i].size(), filler);
-      line += markdown_ ? (i + 1 < cells.size() ? " | " : " |") : "  ";
+      std::cout << "| " << cells[i] << std::string(widths[i] - cells[i].size(), filler) << " ";
     }
-    std::cout << line.substr(0, line.find_last_not_of(' ') + 1) << "\n";
+    std::cout << "|\n";
   }
 
-  bool markdown_;
   std::vector<std::vector<std::string>> rows_;
 };
 
@@ -93,18 +84,12 @@ struct Options {
   std::vector<std::string> faults;
   std::vector<int> layers{0, 2, 8};
   std::vector<std::string> phases{"decode", "prefill"};
-  std::string mode, architecture = "llama", type = "q4_k_m", backend = "cpu", format = "text";
+  std::string backend = "cpu", late = "few";
   int clean = 10;
-  std::string late = "few";
   bool summary = false;
-
-  bool wants(Mode one) const { return mode.empty() || mode == mode_name(one); }
-  SynthShape shape() const {
-    SynthShape shape = synth_preset("tiny");
-    shape.architecture = architecture;
-    return shape;
-  }
 };
+
+constexpr const char* kType = "q4_k_m";  ///< of the weights
 
 /// A fault at one place, and the tensor that it should be found at.
 struct Case {
@@ -115,8 +100,8 @@ struct Case {
 
 /// What became of a case in one mode.
 struct Outcome {
-  enum Kind { kNotRun, kFound, kHidden, kWrong } kind = kNotRun;
-  std::string text = "-";
+  enum Kind { kFound, kHidden, kWrong } kind;
+  std::string text;
   std::string measured = "-";
   std::string finding = "-";  ///< the most telling one
   bool told = false;          ///< it says what the fault does
@@ -179,7 +164,7 @@ class Matrix {
  public:
   explicit Matrix(const Options& options)
       : options_(options),
-        model_(options.shape(), options.type),
+        model_(synth_preset("tiny"), kType),
         engine_(model_, make_backend(options.backend, 2)),
         reference_(model_.file()) {
     const auto tokenizer = Tokenizer::load(model_.file());
@@ -193,9 +178,7 @@ class Matrix {
                                  std::to_string(model_.config().n_layers - 1));
       }
     }
-    for (const Mode mode : {Mode::kBatchInvariant, Mode::kAsDesigned}) {
-      if (options.wants(mode)) clean_[mode] = run(mode, {});
-    }
+    clean_ = run(Mode::kBatchInvariant, {});
   }
 
   /// Relative L2 between both sides of the tensor, in exact arithmetic; NaN when not finite.
@@ -212,8 +195,7 @@ class Matrix {
     const Place place = place_of(one.at);
     if (verdict.verdict == "FAIL" && verdict.first_fail == place)
       return diagnosed(one, name, {Outcome::kFound, place.text()});
-    const bool no_bit = verdict.verdict == "PASS" &&
-                        lab_.same_rows(name, clean_.at(Mode::kBatchInvariant), place) &&
+    const bool no_bit = verdict.verdict == "PASS" && lab_.same_rows(name, clean_, place) &&
                         predicted_effect < kSurelyBits;
     if (no_bit) return {Outcome::kHidden, "changes no bit"};
     return {Outcome::kWrong, wrong(verdict.verdict, verdict.first_fail)};
@@ -280,7 +262,7 @@ class Matrix {
   Reference reference_;
   std::vector<int32_t> tokens_;
   ProbeLab lab_;
-  std::map<Mode, std::string> clean_;
+  std::string clean_;  ///< run in batch_invariant
 };
 
 /// Clean probes of other models and prompts, every architecture and weight type in turn; returns
@@ -312,8 +294,8 @@ int false_alarms(int count, const std::string& backend) {
   return alarms;
 }
 
-TextTable details(const std::vector<Result>& results, bool markdown) {
-  TextTable table(markdown);
+TextTable details(const std::vector<Result>& results) {
+  TextTable table;
   table.add({"fault", "magnitude", "phase", "layer", "batch_invariant", "finding", "as_designed",
              "finding", "predicted", "measured"});
   for (const Result& result : results) {
@@ -333,7 +315,6 @@ std::string count(std::span<const Result> results, Outcome Result::*mode, const 
     return std::count_if(results.begin(), results.end(),
                          [&](const Result& result) { return (result.*mode).kind == kind; });
   };
-  if (of(Outcome::kNotRun) > 0) return "-";
   std::string text = std::to_string(of(Outcome::kFound)) + " of " + std::to_string(results.size());
   for (const auto& [kind, name] :
        {std::pair(Outcome::kHidden, hidden), {Outcome::kWrong, "WRONG"}}) {
@@ -378,8 +359,8 @@ std::string range(std::span<const Result> results) {
 }
 
 /// One line for all places of a fault.
-TextTable summary(const std::vector<Result>& results, bool markdown) {
-  TextTable table(markdown);
+TextTable summary(const std::vector<Result>& results) {
+  TextTable table;
   table.add({"fault", "magnitude", "seen at", "batch_invariant", "as_designed", "diagnosis",
              "predicted effect"});
   const std::span<const Result> all(results);
@@ -404,24 +385,18 @@ int run(const Options& options) {
   Matrix matrix(options);
   std::vector<Result> results;
   for (const Case& one : cases) {
-    Result result{one, matrix.predicted(one), {}, {}};
-    if (options.wants(Mode::kBatchInvariant)) {
-      result.strict = matrix.batch_invariant(one, result.predicted);
-    }
-    if (options.wants(Mode::kAsDesigned)) {
-      result.numeric = matrix.as_designed(one, result.predicted);
-    }
-    results.push_back(std::move(result));
+    const double predicted = matrix.predicted(one);
+    results.push_back({one, predicted, matrix.batch_invariant(one, predicted),
+                       matrix.as_designed(one, predicted)});
   }
   const auto table = options.summary ? summary : details;
-  table(results, options.format == "md").print();
+  table(results).print();
   const auto passed = std::count_if(results.begin(), results.end(),
                                     [](const Result& result) { return result.passed(); });
   const auto failed = static_cast<std::ptrdiff_t>(results.size()) - passed;
-  const bool wants_late = options.late != "none" && options.wants(Mode::kBatchInvariant);
   LateCount late;
-  if (wants_late) {
-    late = late_faults({options.faults, options.layers, options.shape(), options.type,
+  if (options.late != "none") {
+    late = late_faults({options.faults, options.layers, synth_preset("tiny"), kType,
                         options.backend, options.late == "all"});
   }
   const int alarms = false_alarms(options.clean, options.backend);
@@ -448,11 +423,6 @@ int main_of(int argc, char** argv) {
   app.add_option("--phases", options.phases, "decode, prefill (default: both)")
       ->delimiter(',')
       ->check(CLI::IsMember({"decode", "prefill"}));
-  app.add_option("--mode", options.mode, "batch_invariant or as_designed (default: both)")
-      ->check(CLI::IsMember({"batch_invariant", "as_designed"}));
-  app.add_option("--architecture", options.architecture, "llama (default), qwen2, qwen3")
-      ->check(CLI::IsMember(synth_architecture_names()));
-  app.add_option("--type", options.type, "Storage of the weights (default: q4_k_m)");
   app.add_option("--clean", options.clean, "Clean probes (default: 10)")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--late", options.late,
@@ -460,8 +430,6 @@ int main_of(int argc, char** argv) {
       ->check(CLI::IsMember({"none", "few", "all"}));
   app.add_option("--backend", options.backend, "cpu (default) or hip")
       ->check(CLI::IsMember({"cpu", "hip"}));
-  app.add_option("--format", options.format, "text (default) or md")
-      ->check(CLI::IsMember({"text", "md"}));
   app.add_flag("--summary", options.summary, "One line per fault, for all its places");
   CLI11_PARSE(app, argc, argv);
   return run(options) == 0 ? 0 : 1;

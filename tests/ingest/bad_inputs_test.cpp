@@ -56,20 +56,6 @@ std::vector<Range> alternatives(const json& value) {
   return out;
 }
 
-TEST(BadInputs, ExpectationsAreRead) {
-  const auto as_text = [](const json& value) {
-    std::ostringstream out;
-    for (const Range& range : alternatives(value)) out << range.low << ".." << range.high << " ";
-    return out.str();
-  };
-  EXPECT_EQ(as_text(3), "3..3 ");
-  EXPECT_EQ(as_text("0 or 27"), "0..0 27..27 ");
-  EXPECT_EQ(as_text("4 (line 2 quarantined) or 6"), "4..4 6..6 ");
-  EXPECT_EQ(as_text("1 clean (quoted string) + 3 flagged"), "4..4 ");
-  EXPECT_EQ(as_text("1..2"), "1..2 ");
-  EXPECT_EQ(as_text(">=0; both lines kept raw"), "0..9223372036854775807 ");
-}
-
 /// Every path below a folder with its size.
 std::vector<std::string> listing(const fs::path& folder) {
   std::vector<std::string> out;

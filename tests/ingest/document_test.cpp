@@ -139,16 +139,17 @@ TEST(Document, APassWithinRoundingSaysSo) {
   EXPECT_EQ(value_of("**RESULT**: FAIL though within rounding\n"), "FAIL");
 }
 
-TEST(Document, FencedOneLineObjectsAreLinesAndExcerptsAreNot) {
+TEST(Document, ObjectsOfOneLineAreLinesAndExcerptsAreNot) {
   const Document d = read_document(
       "{\"outside\":1}\n```\n{\"phase\":\"prefill_last\",\"step\":0}\r\n  {\"phase\":\"decode0\"}  "
       "\n"
       "```\n```json\n{\n  \"event\": \"stage_trace\",\n  \"layer\": 0\n}\n```\n~~~\n{} \n");
-  ASSERT_EQ(d.json_lines.size(), 3u);
-  EXPECT_EQ(d.json_lines[0].line, 3);
-  EXPECT_EQ(d.json_lines[0].text, "{\"phase\":\"prefill_last\",\"step\":0}");
-  EXPECT_EQ(d.json_lines[1].text, "{\"phase\":\"decode0\"}");
-  EXPECT_EQ(d.json_lines[2].text, "{}");
+  ASSERT_EQ(d.json_lines.size(), 4u);
+  EXPECT_EQ(d.json_lines[0].text, "{\"outside\":1}");
+  EXPECT_EQ(d.json_lines[1].line, 3);
+  EXPECT_EQ(d.json_lines[1].text, "{\"phase\":\"prefill_last\",\"step\":0}");
+  EXPECT_EQ(d.json_lines[2].text, "{\"phase\":\"decode0\"}");
+  EXPECT_EQ(d.json_lines[3].text, "{}");
 }
 
 TEST(Document, PromptNamesComeFromTheFirstPromptTable) {

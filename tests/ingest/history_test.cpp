@@ -228,33 +228,5 @@ TEST_F(History, TheSameTreeAgainChangesNothing) {
   EXPECT_EQ(again.new_sources + again.rows + again.duplicates + again.conflicts, 0);
 }
 
-TEST_F(History, ACopyOfTheTreeChangesNothingButLocations) {
-  const std::string before = dump(*db, {"source_location"});
-  const int64_t locations = number_of(*db, "SELECT count(*) FROM source_location");
-  fs::copy(root, scratch / "elsewhere", fs::copy_options::recursive);
-  const IngestSummary again = ingest_all(*db, {scratch / "elsewhere"}, 1);
-  EXPECT_TRUE(same_dump(before, dump(*db, {"source_location"})));
-  EXPECT_EQ(again.new_sources, 0);
-  EXPECT_EQ(number_of(*db, "SELECT count(*) FROM source_location"), 2 * locations);
-}
-
-TEST_F(History, TheNumberOfJobsDoesNotMatter) {
-  SQLite::Database other = open_for_writing(scratch / "other.db");
-  ingest_all(other, {root}, 1);
-  EXPECT_TRUE(same_dump(dump(*db), dump(other)));
-}
-
-TEST_F(History, ADryRunFindsTheSameAndLeavesNoTrace) {
-  SQLite::Database other = open_for_writing(scratch / "other.db");
-  const std::string before = dump(other);
-  IngestOptions options;
-  options.dry_run = true;
-  const IngestSummary dry = ingest(other, {root}, options);
-  EXPECT_EQ(dry.rows, first.rows);
-  EXPECT_EQ(dry.errors, first.errors);
-  EXPECT_EQ(dry.warnings, first.warnings);
-  EXPECT_TRUE(same_dump(before, dump(other)));
-}
-
 }  // namespace
 }  // namespace greta

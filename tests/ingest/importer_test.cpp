@@ -61,7 +61,8 @@ TEST_F(Archives, NoRunPassesBesideOneThatIsCalledAText) {
                                                                              6)},
                                                           {"zstd", "\x28\xB5\x2F\xFD"},
                                                           {"a ZIP archive", "PK\x03\x04"},
-                                                          {"bzip2", "BZh91AY&SY"}};
+                                                          {"bzip2", "BZh91AY&SY"},
+                                                          {"a 7z archive", "7z\xBC\xAF\x27\x1C"}};
   folder.write(kRun + "a_trace.jsonl", std::string(StageLine{}) + "\n" +
                                            std::string(StageLine{.phase = "decode0", .step = 1}));
   take();

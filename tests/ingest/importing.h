@@ -61,8 +61,8 @@ struct Importing : testing::Test {
   }
 };
 
-/// Runs body in a child process and returns how that ended: its exit status, or 128 + signal.
-inline int in_child(const std::function<int()>& body) {
+/// Runs body in a child process, whose exit status it returns; 99 when it throws.
+inline pid_t start_child(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child == 0) {
     int status = 99;
@@ -72,10 +72,17 @@ inline int in_child(const std::function<int()>& body) {
     }
     _exit(status);
   }
+  return child;
+}
+
+/// Waits for the end of a child: its exit status, or 128 + signal.
+inline int end_of(pid_t child) {
   int status = 0;
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
+
+inline int in_child(const std::function<int()>& body) { return end_of(start_child(body)); }
 
 /// Every shape, several runs: what the tests below ingest whole or in part.
 inline void write_tree(const TemporaryFolder& folder, int runs = 3) {

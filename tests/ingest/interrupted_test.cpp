@@ -1,7 +1,5 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -15,6 +13,15 @@
 
 namespace greta {
 namespace {
+
+/// Ends an ingest before its file number `at`, as a kill does.
+IngestOptions stopping_at(int64_t at) {
+  IngestOptions options;
+  options.progress = [at](const IngestProgress& p) {
+    if (p.files_done == at) throw std::runtime_error("stop");
+  };
+  return options;
+}
 
 struct Interrupted : Importing {
   void SetUp() override {
@@ -57,17 +64,17 @@ std::string matching_row(const char* phase, const char* tensor) {
          "\n";
 }
 
+/// A run of two files, each with a pair that matches.
+void write_two_files(const TemporaryFolder& folder) {
+  for (const auto& [file, tensor] : {std::pair("a", "x_in"), std::pair("b", "attn_out")}) {
+    folder.write("two/2026-02-07/b3_99/traces/" + std::string(file) + "_trace.jsonl",
+                 matching_row("prefill_last", tensor) + matching_row("decode0", tensor));
+  }
+}
+
 TEST_F(Interrupted, PassesNothingUntilItIsFinished) {
-  const std::string root = "two/2026-02-07/b3_99/";
-  folder.write(root + "traces/a_trace.jsonl",
-               matching_row("prefill_last", "x_in") + matching_row("decode0", "x_in"));
-  folder.write(root + "traces/b_trace.jsonl",
-               matching_row("prefill_last", "attn_out") + matching_row("decode0", "attn_out"));
-  IngestOptions options;
-  options.progress = [](const IngestProgress& p) {
-    if (p.files_done == 1) throw std::runtime_error("stop");
-  };
-  EXPECT_THROW(ingest(db, {folder / "two"}, options), std::runtime_error);
+  write_two_files(folder);
+  EXPECT_THROW(ingest(db, {folder / "two"}, stopping_at(1)), std::runtime_error);
   judge_rest(db);
   EXPECT_EQ(rows("SELECT verdict, pairs, ingest_open FROM run_verdict WHERE run GLOB '*b3_99'"),
             "INCOMPLETE|1|1");
@@ -78,26 +85,13 @@ TEST_F(Interrupted, PassesNothingUntilItIsFinished) {
 }
 
 TEST_F(Interrupted, StaysOpenWhenItsPathIsGone) {
-  IngestOptions options;
-  options.progress = [](const IngestProgress& p) {
-    if (p.files_done == 1) throw std::runtime_error("stop");
-  };
-  EXPECT_THROW(ingest(db, {folder / "artifacts_remote"}, options), std::runtime_error);
+  EXPECT_THROW(ingest(db, {folder / "artifacts_remote"}, stopping_at(1)), std::runtime_error);
   fs::rename(folder / "artifacts_remote", folder / "away");
   EXPECT_EQ(resume(db, {}).errors, 1);
   EXPECT_EQ(count("ingest"), 1);
   fs::rename(folder / "away", folder / "artifacts_remote");
   resume(db, {});
   EXPECT_EQ(count("ingest"), 0);
-}
-
-/// Ends an ingest before its file number `at`, as a kill does.
-IngestOptions stopping_at(int64_t at) {
-  IngestOptions options;
-  options.progress = [at](const IngestProgress& p) {
-    if (p.files_done == at) throw std::runtime_error("stop");
-  };
-  return options;
 }
 
 TEST_F(Interrupted, IsResumedWithTheOptionsThatItWasBegunWith) {
@@ -130,11 +124,7 @@ TEST_F(Interrupted, IsResumedByPathsThatAreNotUtf8) {
 }
 
 TEST_F(Interrupted, GivenUpItEndsAndItsRunsNeverPass) {
-  const std::string root = "two/2026-02-07/b3_99/";
-  const std::string first = matching_row("prefill_last", "x_in") + matching_row("decode0", "x_in");
-  folder.write(root + "traces/a_trace.jsonl", first);
-  folder.write(root + "traces/b_trace.jsonl",
-               matching_row("prefill_last", "attn_out") + matching_row("decode0", "attn_out"));
+  write_two_files(folder);
   EXPECT_THROW(ingest(db, {folder / "two"}, stopping_at(1)), std::runtime_error);
   fs::rename(folder / "two", folder / "away");
   IngestOptions options;
@@ -195,19 +185,14 @@ TEST_F(Interrupted, AKillAtAnyMomentLosesNothing) {
   for (int i = 0; i < 3; ++i) {
     TemporaryFolder own;
     { SQLite::Database created = open_for_writing(own / "g.db"); }
-    const pid_t child = fork();
-    if (child == 0) {
-      try {
-        SQLite::Database other = open_for_writing(own / "g.db");
-        ingest_all(other, {folder / "artifacts_remote"}, 2);
-      } catch (...) {
-        _exit(1);
-      }
-      _exit(0);
-    }
+    const pid_t child = start_child([&] {
+      SQLite::Database other = open_for_writing(own / "g.db");
+      ingest_all(other, {folder / "artifacts_remote"}, 2);
+      return 0;
+    });
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 60'000));
     kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
+    end_of(child);
     SQLite::Database other = open_for_writing(own / "g.db");
     EXPECT_EQ(check_database(other), std::vector<std::string>());
     ingest_all(other, {folder / "artifacts_remote"}, 2);
@@ -272,21 +257,13 @@ TEST_F(Interrupted, TwoIngestsAtOnceLoseNothing) {
     fs::rename(other / ("artifacts_remote/2026-02-0" + std::to_string(1 + i)),
                other / ("artifacts_remote/2026-03-0" + std::to_string(1 + i)));
   }
-  const pid_t child = fork();
-  if (child == 0) {
-    int status = 1;
-    try {
-      SQLite::Database own = open_for_writing(folder / "g.db");
-      ingest_all(own, {other / "artifacts_remote"});
-      status = 0;
-    } catch (...) {
-    }
-    _exit(status);
-  }
+  const pid_t child = start_child([&] {
+    SQLite::Database own = open_for_writing(folder / "g.db");
+    ingest_all(own, {other / "artifacts_remote"});
+    return 0;
+  });
   EXPECT_NO_THROW(take());
-  int status = -1;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(end_of(child), 0);
   EXPECT_EQ(check_database(db), std::vector<std::string>());
   EXPECT_EQ(count("trace_row"), 6 * (1600 + 2 + 6 + 4));
   EXPECT_EQ(count("sample"), 6 * 2);

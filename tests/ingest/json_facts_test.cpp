@@ -103,12 +103,10 @@ TEST(JsonFacts, CommitAndTimestampNearestToTheTopWin) {
       R"({"config":{"git_commit":"a6f7107","timestamp":"2026-02-09T05:26:38Z"},
           "timestamp":"2026-02-09T07:12:15Z"})",
       "summary");
-  EXPECT_EQ(facts.commit, "a6f7107");
   EXPECT_EQ(facts.timestamp, "2026-02-09T07:12:15Z");
   EXPECT_FALSE(facts.synthetic);
   const JsonFacts synthetic = read_json_facts(R"({"git_commit":"synthetic"})", "config");
   EXPECT_TRUE(synthetic.synthetic);
-  EXPECT_EQ(synthetic.commit, "");
 }
 
 TEST(JsonFacts, PerfMeasuresItsLeg) {

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -82,34 +81,6 @@ TEST(KnownClaim, ALineStatesOne) {
         "| Verdict | FAIL |", "echo \"RESULT: FAIL\"", "=", ":", "no such file or directory"}) {
     EXPECT_FALSE(line_claims_failure(line)) << line;
   }
-}
-
-TEST(KnownClaim, ARowOfATableStatesOne) {
-  Table head;
-  head.columns = {"run", "Verdict", "note"};
-  const TableRow row{2, {"b3", "**FAIL**", ""}};
-  EXPECT_EQ(row_claim(head, row, /*only_pairs=*/false), "Verdict: **FAIL**");
-  EXPECT_EQ(row_claim(head, row, /*only_pairs=*/true), "");
-  EXPECT_EQ(row_claim(head, {2, {"Verdict", "FAIL"}}, true), "Verdict: FAIL");
-  EXPECT_EQ(row_claim(head, {2, {"b3", "PASS", "FAIL"}}, false), "");
-  EXPECT_EQ(row_claim({}, {2, {}}, false), "");
-}
-
-std::vector<std::string> claims_in(const std::string& text) {
-  std::vector<std::string> all;
-  for_each_failure("", nlohmann::json::parse(text),
-                   [&](const std::string& claim) { all.push_back(claim); });
-  return all;
-}
-
-TEST(KnownClaim, JsonStatesThemAtAnyDepth) {
-  using Claims = std::vector<std::string>;
-  EXPECT_EQ(claims_in(R"({"a":[{"exit_code":1},{"ok":true}],"b":{"status":"failed"}})"),
-            (Claims{"exit_code: 1", "status: failed"}));
-  EXPECT_EQ(claims_in(R"({"tests":{"passed":47,"total":48}})"), Claims{kFewerThanTotal});
-  EXPECT_EQ(claims_in(R"({"tests":{"passed":47,"skipped":1,"total":48}})"), Claims{});
-  EXPECT_EQ(claims_in(R"({"failed":["x"],"error":"y","verdict":null,"passed":48,"total":"?"})"),
-            Claims{});
 }
 
 TEST(KnownClaim, AnyBytesAreReadInLinearTime) {

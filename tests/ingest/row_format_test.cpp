@@ -202,18 +202,15 @@ TEST_F(RowStream, ADryRunWritesNothing) {
 
 TEST_F(RowStream, KilledWhatWasCommittedIsThere) {
   write(rows_start() + kTwoRows);
-  const pid_t child = fork();
-  if (child == 0) {
+  const pid_t child = start_child([&] {
     close(ends[1]);
     SQLite::Database own = open_for_writing(folder / "g.db");
     ingest_stream(own, ends[0], {});
-    _exit(1);
-  }
+    return 1;
+  });
   for (int i = 0; i < 3000 && count("trace_row") < 2; ++i) usleep(10'000);
   kill(child, SIGKILL);
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  EXPECT_EQ(end_of(child), 128 + SIGKILL);
   judge_rest(db);
   EXPECT_EQ(rows("SELECT run.status, v.verdict FROM run JOIN run_verdict v ON v.run_id = run.id"),
             "running|INCOMPLETE");

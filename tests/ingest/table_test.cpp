@@ -69,8 +69,8 @@ TEST(Table, LinesOfCommentAboveTheHeaderAreNotTheHeader) {
 TEST(Table, RowsWithMoreThanTheColumnsAreCounted) {
   const Table table = read_delimited("a,b\n1,2\n1,2,\n1,2,3\n1\n1,2, ,4\n", ',');
   EXPECT_EQ(table.rows.size(), 5u);
-  EXPECT_EQ(table.wide_rows, 2);
-  EXPECT_EQ(table.first_wide_line, 4);
+  EXPECT_EQ(table.wide.rows, 2);
+  EXPECT_EQ(table.wide.first_line, 4);
 }
 
 TEST(Table, LinesCountThroughQuotedLineEnds) {

@@ -106,7 +106,7 @@ TEST_P(Harm, NoRunPassesAgainstItsEvidence) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Harm, testing::Values<uint64_t>(0));
-INSTANTIATE_TEST_SUITE_P(FurtherSeeds, Harm, testing::Range<uint64_t>(1, 9));
+INSTANTIATE_TEST_SUITE_P(FurtherSeeds, Harm, testing::Range<uint64_t>(1, 40));
 
 }  // namespace
 }  // namespace greta::harm

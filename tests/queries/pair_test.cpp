@@ -196,6 +196,14 @@ TEST(Pair, IsDecidedBySamplesWhereHashesCannot) {
   expect_pairs("equal samples, other maxima",
                "DRIFT|UNKNOWN|sample|2|X_IN_DRIFT; FAIL INCOMPARABLE",
                {p().length(9).sampled({2, 4}).up_to(5), d().length(9).sampled({2, 4}).up_to(6)});
+  expect_pairs("equal samples, other sums of sizes",
+               "DRIFT|UNKNOWN|sample|2|X_IN_DRIFT; FAIL INCOMPARABLE",
+               {p().length(9).sampled({2, 4}), d().length(9).sampled({2, 4})},
+               "UPDATE trace_row SET abs_sum = 6 + 0.07 * side");
+  expect_pairs("equal samples, sums as the order of adding makes them",
+               "MATCH|-|sample|2|-; PASS PASS",
+               {p().length(9).sampled({2, 4}), d().length(9).sampled({2, 4})},
+               "UPDATE trace_row SET abs_sum = 6 + 0.05 * side");
 }
 
 TEST(Pair, IsNeverAMatchBySketches) {

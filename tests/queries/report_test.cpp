@@ -9,37 +9,20 @@ std::vector<ReportRow> b3_66_table() {
   std::vector<ReportRow> rows;
   for (const auto& [prompt, pos] :
        {std::pair{"p0_short", 37}, {"p6_len_16", 38}, {"p6_len_32", 38}}) {
-    const std::string name = prompt;
-    for (const char* tensor : {"embed_out", "x_in"}) {
-      rows.push_back({.prompt = name,
-                      .layer = 0,
-                      .tensor = tensor,
-                      .status = "MATCH",
-                      .details = "{'hash_match': True}",
-                      .token_id = 116,
-                      .pos_id = pos});
-    }
+    const auto add = [&, name = std::string(prompt)](int layer, const char* tensor,
+                                                     const char* cause) {
+      const bool has_place = tensor != std::string("attn_out") && tensor != std::string("mlp_out");
+      ReportRow& row = rows.emplace_back(
+          ReportRow{.prompt = name, .layer = layer, .tensor = tensor, .status = "MATCH"});
+      if (*cause != '\0') row.status = "DRIFT", row.cause = cause;
+      if (tensor == std::string("attn_out")) row.details = "{'hash_mismatch': True}";
+      if (has_place) row.token_id = 116, row.pos_id = pos;
+    };
+    add(0, "embed_out", "");
     for (int layer : {0, 1, 2, 4, 8}) {
-      if (layer > 0) {
-        rows.push_back({.prompt = name,
-                        .layer = layer,
-                        .tensor = "x_in",
-                        .status = "DRIFT",
-                        .cause = "X_IN_DRIFT",
-                        .token_id = 116,
-                        .pos_id = pos});
-      }
-      rows.push_back({.prompt = name,
-                      .layer = layer,
-                      .tensor = "attn_out",
-                      .status = "DRIFT",
-                      .cause = "ATTN_OUT_DRIFT",
-                      .details = "{'hash_mismatch': True}"});
-      rows.push_back({.prompt = name,
-                      .layer = layer,
-                      .tensor = "mlp_out",
-                      .status = "DRIFT",
-                      .cause = "MLP_OUT_DRIFT"});
+      add(layer, "x_in", layer == 0 ? "" : "X_IN_DRIFT");
+      add(layer, "attn_out", "ATTN_OUT_DRIFT");
+      add(layer, "mlp_out", "MLP_OUT_DRIFT");
     }
   }
   return rows;

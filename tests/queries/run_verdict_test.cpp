@@ -183,27 +183,17 @@ TEST(RunVerdict, RunsDoNotMix) {
 
 TEST(RunVerdict, DirectoryLevelThatOnlyCarriesAttributesIsNoRun) {
   Warehouse w;
-  w.run({.name = "2026-02-07/b3_67"});
-  w.run({.name = "2026-02-07/b3_67/seed_0"});
-  w.run({.name = "2026-02-07/b3_67_v2"});
-  EXPECT_EQ(w.rows("SELECT run FROM run_verdict ORDER BY run"),
-            "2026-02-07/b3_67/seed_0\n2026-02-07/b3_67_v2");
-  w.run({.name = "2026-02-08/b3_67"});
-  w.match("attn_out", 0);
-  w.run({.name = "2026-02-08/b3_67/seed_0"});
-  EXPECT_EQ(w.rows("SELECT run FROM run_verdict WHERE run LIKE '2026-02-08%' ORDER BY run"),
-            "2026-02-08/b3_67\n2026-02-08/b3_67/seed_0");
-}
-
-TEST(RunVerdict, ARunThatStartedOrWasPlannedIsNoDirectoryLevel) {
-  Warehouse w;
-  w.run({.name = "a", .status = "failed"});
-  w.run({.name = "a/x"});
+  for (const char* name : {"a", "a/x", "a_v2", "b/x", "c/x", "d/x"}) w.run({.name = name});
+  // runs that have rows, that ended, that were planned
   w.run({.name = "b"});
+  w.match("attn_out", 0);
+  w.run({.name = "c", .status = "failed"});
+  w.run({.name = "d"});
   w.plan("p0", 0, 0, "attn_out");
-  w.run({.name = "b/x"});
-  EXPECT_EQ(w.rows("SELECT run, verdict FROM run_verdict ORDER BY run"),
-            "a|INCOMPLETE\na/x|NO_EVIDENCE\nb|INCOMPLETE\nb/x|NO_EVIDENCE");
+  EXPECT_EQ(w.rows("SELECT group_concat(run || ' ' || verdict, ', ') FROM"
+                   " (SELECT * FROM run_verdict ORDER BY run)"),
+            "a/x NO_EVIDENCE, a_v2 NO_EVIDENCE, b PASS, b/x NO_EVIDENCE, c INCOMPLETE,"
+            " c/x NO_EVIDENCE, d INCOMPLETE, d/x NO_EVIDENCE");
 }
 
 TEST(RunVerdict, DeletingAnySingleRowOfAPlannedPassIsIncomplete) {

@@ -34,26 +34,6 @@ TEST(Trace, EveryNameSpelledOut) {
       "7|-1.5|2.5|0.5|4.0|1|2|3|MFMA|trace1|1|residual_pre_attn|prefill|1");
 }
 
-TEST(Trace, WhatIsNotKnownIsNull) {
-  Warehouse w;
-  w.add(prefill("hidden", -1).at(-1).step(-1).length({}).nans({}).infs({}));
-  EXPECT_EQ(
-      w.rows(
-          "SELECT step, pos_id, layer, token_id, logical_tok_idx, n, hash, min, max, mean,"
-          " abs_sum, nan, inf, nz_count, route, mode, commit_sha, date, sample, extra FROM trace"),
-      "-|-|-1|-|-|-|-|-|-|-|-|-|-|-|-|-|-|-|-|-");
-}
-
-TEST(Trace, CountsHowOftenARowWasSeen) {
-  Warehouse w;
-  w.add(prefill("attn_out", 0, 1), prefill("attn_out", 0, 2), decode("attn_out", 0, 1));
-  w.db.exec(
-      "INSERT INTO trace_repeat SELECT run_id, prompt_id, side, pos_id, layer, tensor_id,"
-      " nth, 4 FROM trace_row WHERE side = 0 AND nth = 1");
-  EXPECT_EQ(w.rows("SELECT phase, occurrence, hash, seen FROM trace ORDER BY phase, occurrence"),
-            "decode0|0|1|1\nprefill_last|0|1|1\nprefill_last|1|2|5");
-}
-
 TEST(Trace, KeepsTheSample) {
   Warehouse w;
   w.add(prefill("attn_out", 0).sampled({1, -2}).flagged(2), prefill("mlp_out", 0).sketched({1}));

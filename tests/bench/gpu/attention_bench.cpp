@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "kernels/fingerprint/fingerprint.h"
 #include "kernels/gpu/attention.h"
 #include "tests/bench/gpu/gpu_bench.h"
 
@@ -11,16 +10,6 @@ namespace greta {
 namespace {
 
 constexpr int64_t kHeads = 32, kKvHeads = 8, kHeadDim = 128;
-
-DeviceBuffer<float> some_values(int64_t n, Stream& stream) {
-  std::vector<float> values(static_cast<size_t>(n));
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<float>(static_cast<int64_t>(mix64(i) >> 40) - (1 << 23)) * 0x1p-22f;
-  }
-  DeviceBuffer<float> buffer(values.size(), "values");
-  copy_to_device<float>(values, buffer.data(), stream);
-  return buffer;
-}
 
 AttentionShape shape_of(int64_t n_tokens, int64_t n_keys) {
   AttentionShape shape;
@@ -41,9 +30,9 @@ struct Arrays {
   DeviceBuffer<std::byte> scratch;
 
   Arrays(const AttentionShape& shape, size_t scratch_bytes, Stream& stream)
-      : q(some_values(shape.n_tokens * kHeads * kHeadDim, stream)),
-        k(some_values(shape.cache_rows * kKvHeads * kHeadDim, stream)),
-        v(some_values(shape.cache_rows * kKvHeads * kHeadDim, stream)),
+      : q(some_values(shape.n_tokens * kHeads * kHeadDim)),
+        k(some_values(shape.cache_rows * kKvHeads * kHeadDim)),
+        v(some_values(shape.cache_rows * kKvHeads * kHeadDim)),
         out(q.size(), "results"),
         first_pos(1, "position"),
         scratch(scratch_bytes, "scratch") {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "kernels/fingerprint/fingerprint.h"
-#include "kernels/gpu/blas.h"
 #include "kernels/gpu/matmul_mfma.h"
 #include "tests/bench/gpu/gpu_bench.h"
 

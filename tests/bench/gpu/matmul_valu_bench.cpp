@@ -4,16 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "kernels/gpu/attention.h"
-#include "kernels/gpu/elementwise.h"
 #include "kernels/gpu/matmul_mfma.h"
 #include "kernels/gpu/matmul_valu.h"
 #include "kernels/gpu/weight_layout.h"
 #include "tests/bench/gpu/gpu_bench.h"
 
 // Products of one token with the matrices of a model of 8 billion weights (hidden size 4096, 32
-// heads and 8 of keys and values, 14336 gated values, 128256 words), and of a few tokens; and all
-// that a layer does for one token.
+// heads and 8 of keys and values, 14336 gated values, 128256 words), and of a few tokens.
 
 namespace greta {
 namespace {
@@ -128,123 +125,6 @@ BenchCase make_case(const Shape& shape, bool mfma, WeightType type, int64_t n_to
   return result;
 }
 
-// ---- A layer: the products with what lies between them, so that it shows how well they follow
-// each
-// ---- other.
-
-constexpr int64_t kHeads = 32, kKvHeads = 8, kHeadDim = 128, kKeys = 2048;
-constexpr size_t kLeastLayerBytes = size_t{1} << 30;
-constexpr int64_t kLayerWeights = kDim * (kDim + 2 * kKv + kDim + 3 * kHidden);
-
-struct LayerWeights {
-  DeviceBuffer<std::byte> data;
-  DeviceBuffer<float> k, v;
-  Matrix q_k_v[3], wo, gate, up, down;
-
-  LayerWeights(WeightType type, Stream& stream)
-      : data(random_bytes(Matrix{type, nullptr, 1, kLayerWeights}.bytes(), stream)),
-        k(kKeys * kKv, "keys"),
-        v(kKeys * kKv, "values") {
-    const std::byte* next = data.data();
-    const auto place = [&](Matrix& w, int64_t rows, int64_t cols) {
-      w = {type, next, rows, cols};
-      next += w.bytes();
-    };
-    place(q_k_v[0], kDim, kDim);
-    place(q_k_v[1], kKv, kDim);
-    place(q_k_v[2], kKv, kDim);
-    place(wo, kDim, kDim);
-    place(gate, kHidden, kDim);
-    place(up, kHidden, kDim);
-    place(down, kDim, kHidden);
-    set_bytes(k.data(), k.size(), 0, stream);
-    set_bytes(v.data(), v.size(), 0, stream);
-  }
-};
-
-struct LayerRun {
-  bool mfma;
-  std::vector<LayerWeights> layers;
-  DeviceBuffer<float> x, ones, normed, q, k, v, attended, out, sum, gated, table;
-  DeviceBuffer<int32_t> pos;
-  DeviceBuffer<std::byte> scratch;
-  AttentionShape shape;
-  size_t turn = 0;
-
-  LayerRun(WeightType type, bool with_mfma)
-      : mfma(with_mfma),
-        x(kDim, "x"),
-        ones(kDim, "norm"),
-        normed(kDim, "normed"),
-        q(kDim, "q"),
-        k(kKv, "k"),
-        v(kKv, "v"),
-        attended(kDim, "attended"),
-        out(kDim, "out"),
-        sum(kDim, "sum"),
-        gated(kHidden, "gated"),
-        table(kHeadDim, "table"),
-        pos(1, "position") {
-    Stream stream;
-    size_t bytes = 0;
-    while (bytes < kLeastLayerBytes) {
-      layers.emplace_back(type, stream);
-      bytes += layers.back().data.size();
-    }
-    copy_to_device<float>(std::vector<float>(kDim, 1.0f), x.data(), stream);
-    copy_to_device<float>(std::vector<float>(kDim, 1.0f), ones.data(), stream);
-    copy_to_device<float>(std::vector<float>(kHeadDim, 1.0f), table.data(), stream);
-    copy_to_device<int32_t>(std::vector<int32_t>{kKeys - 1}, pos.data(), stream);
-    shape.n_heads = kHeads;
-    shape.n_kv_heads = kKvHeads;
-    shape.head_dim = kHeadDim;
-    shape.n_tokens = 1;
-    shape.first_pos = kKeys - 1;
-    shape.cache_rows = kKeys;
-    shape.scale = 0.125f;
-    shape.k_head_stride = kHeadDim;
-    scratch = DeviceBuffer<std::byte>(attention_valu_scratch(shape, kKeys), "scratch");
-    set_bytes(scratch.data(), scratch.size(), 0, stream);
-    stream.synchronize();
-  }
-
-  void operator()(Stream& stream) {
-    const LayerWeights& w = layers[turn++ % layers.size()];
-    const Product projections[] = {
-        {w.q_k_v[0], q.data()}, {w.q_k_v[1], k.data()}, {w.q_k_v[2], v.data()}};
-    const NormedRow row{x.data(), ones.data(), 1e-5f, normed.data()};
-    mfma ? token_matmul_mfma(row, projections, stream) : matmul_valu(row, projections, stream);
-    rope_and_store({q.data(), kHeads, q.data()}, {k.data(), kKvHeads, k.data()}, table.data(),
-                   RopePairing::kHalves, 1, kHeadDim, kHeadDim / 2, pos.data(), 0, w.k.data(),
-                   {v.data(), w.v.data()}, stream);
-    attention_valu(shape, pos.data(), kKeys, q.data(), w.k.data(), w.v.data(), attended.data(), {},
-                   scratch.data(), stream);
-    if (mfma) {
-      token_matmul_add_mfma(attended.data(), {w.wo, out.data()}, x.data(), sum.data(), stream);
-      token_gated_matmul_mfma(row, w.gate, w.up, gated.data(), stream);
-      return token_matmul_add_mfma(gated.data(), {w.down, out.data()}, x.data(), sum.data(),
-                                   stream);
-    }
-    matmul_add_valu(attended.data(), 1, {w.wo, out.data()}, x.data(), sum.data(), stream);
-    gated_matmul_valu(row, w.gate, w.up, gated.data(), stream);
-    matmul_add_valu(gated.data(), 1, {w.down, out.data()}, x.data(), sum.data(), stream);
-  }
-};
-
-BenchCase make_layer_case(WeightType type, bool mfma) {
-  BenchCase result;
-  result.name =
-      (mfma ? "mfma-token " : "valu ") + std::string(weight_type_info(type).name) + " layer";
-  result.bytes = static_cast<double>(Matrix{type, nullptr, 1, kLayerWeights}.bytes()) +
-                 8.0 * static_cast<double>(kKeys * kKv);
-  result.flops = 2.0 * static_cast<double>(kLayerWeights);
-  result.run = [type, mfma, layers = std::shared_ptr<LayerRun>()](Stream& stream) mutable {
-    if (!layers) layers = std::make_shared<LayerRun>(type, mfma);
-    (*layers)(stream);
-  };
-  return result;
-}
-
 /// What prefill on matrix cores does to weights that are not 16-bit floats.
 BenchCase make_halves_case(WeightType type, int64_t rows, int64_t cols) {
   const Matrix w{type, nullptr, rows, cols};
@@ -278,8 +158,6 @@ std::vector<BenchCase> matmul_valu_cases() {
       cases.push_back(make_case(shape, true, info.type, 1));
     }
     cases.push_back(make_case(shapes[2], false, info.type, 16));
-    cases.push_back(make_layer_case(info.type, false));
-    cases.push_back(make_layer_case(info.type, true));
   }
   for (WeightType type : {WeightType::kQ8_0, WeightType::kQ4_K, WeightType::kQ6_K}) {
     cases.push_back(make_halves_case(type, 2 * kHidden, kDim));

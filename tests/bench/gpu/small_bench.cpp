@@ -16,18 +16,6 @@ namespace {
 constexpr int64_t kDim = 4096, kHeads = 32, kKvHeads = 8, kHeadDim = 128, kHidden = 14336;
 constexpr int64_t kVocab = 128256, kPrompt = 2048;
 
-DeviceBuffer<float> some_values(int64_t n) {
-  std::vector<float> values(static_cast<size_t>(n));
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<float>(static_cast<int64_t>(mix64(i) >> 40) - (1 << 23)) * 0x1p-21f;
-  }
-  Stream stream;
-  DeviceBuffer<float> buffer(values.size(), "values");
-  copy_to_device<float>(values, buffer.data(), stream);
-  stream.synchronize();
-  return buffer;
-}
-
 // Values in and as many results: read and written once.
 struct Arrays {
   DeviceBuffer<float> in, second, out;

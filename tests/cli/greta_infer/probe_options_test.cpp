@@ -51,16 +51,6 @@ TEST_F(InferProbeOptions, LayersTensorsAndPhasesAreChosen) {
   EXPECT_EQ(query("SELECT count(DISTINCT layer) FROM trace WHERE layer >= 0", "all.db"), "12\n");
 }
 
-TEST_F(InferProbeOptions, PrefillInSmallBatchesIsTheSameProbe) {
-  make_model();
-  ASSERT_EQ(sh("$I probe $Q --model m.gguf --mode batch_invariant --date 2026-02-07").status, 0);
-  ASSERT_EQ(
-      sh("$I probe $Q --model m.gguf --mode batch_invariant --date 2026-02-07 --batch 5").status,
-      0);
-  EXPECT_EQ(query("SELECT verdict, coverage, pairs FROM run_verdict ORDER BY run"),
-            "PASS\tcomplete\t339\nPASS\tcomplete\t339\n");
-}
-
 TEST_F(InferProbeOptions, AFlagWinsOverItsVariable) {
   make_model();
   ASSERT_EQ(sh("GRETA_DB=v.db GRETA_B3_66_MODE=kv_aligned GRETA_SEED=1 GRETA_TRACE_LAYERS=1,2"
@@ -136,23 +126,35 @@ TEST_F(InferProbeOptions, MistakesGetOneLineAndNoRun) {
 TEST_F(InferProbeOptions, VariablesThatMakeNoSenseAreNamed) {
   make_model();
   for (const char* variable :
-       {"GRETA_SEED=x", "GRETA_MAX_SEQ_LEN=0", "GRETA_TRACE_LAYERS=12", "GRETA_B3_66_MODE=fast",
-        "GRETA_INT4_WEIGHTS=maybe", "GRETA_TRACE_RMS_VERIFY=2"}) {
+       {"GRETA_SEED=x", "GRETA_SEED=1x", "GRETA_SEED=1.5", "GRETA_SEED=-1",
+        "GRETA_SEED=99999999999999999999", "GRETA_MAX_SEQ_LEN=0", "GRETA_TRACE_LAYERS=12",
+        "GRETA_B3_66_MODE=fast", "GRETA_INT4_WEIGHTS=maybe", "GRETA_TRACE_RMS_VERIFY=2"}) {
     const Result result = sh(std::string(variable) + " $I probe $Q --model m.gguf");
     EXPECT_EQ(result.status, 2) << variable;
     const std::string name(variable, std::string_view(variable).find('='));
     EXPECT_TRUE(result.says(name)) << result.err;
   }
+  EXPECT_EQ(sh("GRETA_DB= GRETA_SEED= GRETA_TRACE_LAYERS= GRETA_TRACE_RMS_VERIFY= $I probe $Q"
+               " --model m.gguf --prompt x")
+                .status,
+            0)
+      << "an empty variable is not set";
 }
 
 TEST_F(InferProbeOptions, Int4WeightsCanBeInsistedOn) {
   make_model("--type q8_0");
-  const Result refused = sh("GRETA_INT4_WEIGHTS=1 $I probe $Q --model m.gguf");
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_TRUE(refused.says("q8_0")) << refused.err;
+  const auto probe = [&](const std::string& value) {
+    return sh("GRETA_INT4_WEIGHTS=" + value + " $I probe $Q --model m.gguf --prompt x");
+  };
+  for (const char* on : {"1", "on", "true", "yes"}) {
+    const Result refused = probe(on);
+    EXPECT_EQ(refused.status, 2) << on;
+    EXPECT_TRUE(refused.says("q8_0")) << refused.err;
+  }
+  for (const char* off : {"0", "off", "false", "no"}) EXPECT_EQ(probe(off).status, 0) << off;
   for (const char* type : {"q4_0", "iq4_nl"}) {
     make_model(std::string("--force --type ") + type);
-    EXPECT_EQ(sh("GRETA_INT4_WEIGHTS=1 $I probe $Q --model m.gguf --prompt x").status, 0) << type;
+    EXPECT_EQ(probe("1").status, 0) << type;
   }
 }
 
@@ -203,71 +205,6 @@ TEST_F(InferProbeOptions, ASuiteOfOnesOwnIsAFile) {
             "greeting\t2\nids\t3\n");
   EXPECT_EQ(query("SELECT token_ids, text_sha256 IS NULL FROM prompt WHERE name = 'ids'"),
             "[5,6,7]\t1\n");
-}
-
-/// Some prompts of many lengths, two of them equal.
-std::string suite_lines() {
-  std::string lines;
-  int i = 0;
-  for (const int n : {3, 1, 8, 8, 40, 2, 19}) {
-    std::string tokens;
-    for (int t = 0; t < n; ++t) tokens += (t == 0 ? "" : ",") + std::to_string(7 * n + t);
-    lines += "{\"name\": \"p" + std::to_string(i++) + "\", \"tokens\": [" + tokens + "]}\n";
-  }
-  return lines;
-}
-
-TEST_F(InferProbeOptions, PromptsTogetherAreRecordedAsOneAtATime) {
-  make_model();
-  write("s.jsonl", suite_lines());
-  const std::string command =
-      "$I probe --model m.gguf --suite s.jsonl --mode batch_invariant --gate strict"
-      " --date 2026-02-07 --decode-steps 2 --batch 32 --db ";
-  ASSERT_EQ(sh(command + "one.db --sequences 1").status, 0);
-  ASSERT_EQ(sh(command + "many.db").status, 0);
-  ASSERT_EQ(sh(command + "two.db --sequences 2").status, 0);
-  // All but the order in which rows were written.
-  for (const char* what :
-       {"prompt, phase, step, pos_id, layer, tensor, token_id, logical_tok_idx, n, hash, min, max,"
-        " mean, abs_sum, nan, inf, nz_count, route, seq_len, token_index, tokens_total, extra"
-        " FROM trace ORDER BY prompt_id, phase, step, pos_id, layer, tensor",
-        "prompt_id, side, pos_id, layer, tensor_id, nth, k.n, derived, sum_sq, scale, b0, b1, b16,"
-        " b31 FROM trace_row t JOIN sketch k ON k.id = t.sketch_id ORDER BY 1, 2, 3, 4, 5, 6",
-        "prompt_id, side, step, pos_id, top1_id, top1_logit, top2_id, top2_logit, gap, vocab, route"
-        " FROM readout",
-        "* FROM difference", "* FROM plan", "* FROM prompt", "* FROM traced_position",
-        "* FROM verdict", "* FROM difference_part",
-        "dim, value FROM attribute ORDER BY dim, value"}) {
-    const std::string one = query(std::string("SELECT ") + what, "one.db");
-    EXPECT_EQ(one, query(std::string("SELECT ") + what, "many.db")) << what;
-    EXPECT_EQ(one, query(std::string("SELECT ") + what, "two.db")) << what;
-  }
-  EXPECT_EQ(query("SELECT count(*) FROM pair", "many.db"),
-            std::to_string(7 * 3 *
-                           std::stoi(query("SELECT count(*) FROM pair WHERE prompt = 'p0'"
-                                           " AND pos_id = 3",
-                                           "many.db"))) +
-                "\n");
-}
-
-TEST_F(InferProbeOptions, WhatIsPrefilledTogetherIsSaidWhereItMayRound) {
-  make_model();
-  write("s.jsonl", suite_lines());
-  const std::string command =
-      "$I probe --model m.gguf --suite s.jsonl --gate numeric --decode-steps 2";
-  const std::string attribute =
-      "SELECT value FROM attribute WHERE dim = 'prefilled_together' ORDER BY id";
-  for (const char* mode : {" --mode as_designed", " --mode kv_aligned"}) {
-    ASSERT_EQ(sh(command + mode + " --db usual.db").status, 0);
-    EXPECT_EQ(query(attribute, "usual.db"), "");
-    ASSERT_EQ(sh(command + mode + " --batch 32 --sequences 3 --db together.db").status, 0);
-    EXPECT_EQ(query(attribute + " LIMIT 2", "together.db"),
-              "[\"p0\",\"p1\",\"p2\"]\n[\"p5\",\"p6\"]\n");
-    std::filesystem::remove(folder_ / "together.db");
-  }
-  EXPECT_EQ(sh(command + " --sequences 0").status, 2);
-  ASSERT_EQ(sh(command + " --sequences 7 --batch 1 --db ones.db").status, 0);
-  EXPECT_EQ(query(attribute, "ones.db"), "");
 }
 
 TEST_F(InferProbeOptions, EveryBadLineOfASuiteIsNamedBeforeAnythingRuns) {

@@ -6,20 +6,6 @@ namespace {
 
 class InferProbe : public InferProgram {};
 
-TEST_F(InferProbe, BatchInvariantPassesBitwiseAndCompletely) {
-  make_model();
-  const Result probe = sh("$I probe $Q --model m.gguf --mode batch_invariant --gate strict");
-  ASSERT_EQ(probe.status, 0) << probe.out << probe.err;
-  EXPECT_TRUE(probe.says("verdict  PASS, 339 pairs, coverage complete; strict and numeric alike"))
-      << probe.out;
-  const auto verdict = sh("$G firstfail --run b3_66_v2 --format json").json().at(0);
-  EXPECT_EQ(verdict.at("verdict"), "PASS");
-  EXPECT_EQ(verdict.at("coverage"), "complete");
-  EXPECT_EQ(verdict.at("pairs"), verdict.at("pass"));
-  // 3 prompts; 5 layers of 21 points, embedding 2, head 6.
-  EXPECT_EQ(verdict.at("pairs"), 3 * (5 * 21 + 2 + 6));
-}
-
 TEST_F(InferProbe, AsDesignedDiffersByRoundingOnly) {
   make_model();
   const Result probe = sh("$I probe $Q --model m.gguf");
@@ -49,34 +35,6 @@ TEST_F(InferProbe, ExitStatusFollowsTheVerdict) {
   EXPECT_TRUE(strict.says("exit     1, by --gate strict")) << strict.out;
   EXPECT_EQ(sh("$I probe $Q --model m.gguf --gate numeric").status, 0);
   EXPECT_EQ(sh("$I probe $Q --model m.gguf --gate strict --phases decode0").status, 3);
-}
-
-TEST_F(InferProbe, KvAlignedAttendsOverTheRowsOfPrefill) {
-  make_model();
-  const Result probe = sh("$I probe $Q --model m.gguf --mode kv_aligned");
-  ASSERT_EQ(probe.status, 0) << probe.err;
-  EXPECT_EQ(query("SELECT count(*), min(cache_match), min(kv_aligned), count(scores_class IS NULL) "
-                  "FROM kv_alignment"),
-            "15\t1\t0\t15\n");
-  EXPECT_EQ(query("SELECT numeric_verdict FROM run_verdict"), "PASS\n");
-}
-
-TEST_F(InferProbe, TheUsualModelPassesToo) {
-  ASSERT_EQ(sh("$I synth --preset tiny --type q4_k_m --out m.gguf").status, 0);
-  EXPECT_EQ(sh("$I probe $Q --model m.gguf --mode batch_invariant --gate strict").status, 0);
-  EXPECT_EQ(sh("$I probe $Q --model m.gguf --gate numeric").status, 0);
-  EXPECT_EQ(sh("$I probe $Q --model m.gguf --mode kv_aligned --gate numeric").status, 0);
-}
-
-TEST_F(InferProbe, TheSameProbeAgainIsAnotherRunWithTheSameRows) {
-  make_model();
-  for (int i = 0; i < 2; ++i) {
-    ASSERT_EQ(sh("$I probe $Q --model m.gguf --date 2026-02-07").status, 0);
-  }
-  EXPECT_EQ(query("SELECT name FROM run ORDER BY id"),
-            "2026-02-07/b3_66_v2/as_designed\n2026-02-07/b3_66_v2/as_designed#2\n");
-  EXPECT_EQ(
-      sh("$G compare 2026-02-07/b3_66_v2/as_designed 2026-02-07/b3_66_v2/as_designed#2").status, 0);
 }
 
 TEST_F(InferProbe, AFaultIsTheFirstFailAtItsTensorAndLayer) {
@@ -231,37 +189,6 @@ TEST_F(InferProbe, JsonLinesGiveTheSameVerdictWhenIngested) {
     EXPECT_EQ(query(sql), query(sql, "copy.db")) << mode;
     EXPECT_EQ(query("SELECT name FROM run"), query("SELECT name FROM run", "copy.db")) << mode;
   }
-}
-
-TEST_F(InferProbe, EveryDecodedTokenHasItsPair) {
-  make_model();
-  for (const char* mode : {"as_designed", "kv_aligned", "batch_invariant"}) {
-    const Result probe = sh(
-        std::string("rm -f *.db; $I probe --model m.gguf --prompt 'a b' --decode-steps 3 --mode ") +
-        mode);
-    ASSERT_EQ(probe.status, 0) << probe.err;
-    EXPECT_TRUE(probe.says(", 452 pairs, coverage complete")) << mode << probe.out;
-    EXPECT_EQ(query("SELECT numeric_verdict FROM run_verdict"), "PASS\n") << mode;
-    EXPECT_EQ(
-        query("SELECT count(DISTINCT pos_id), sum(status NOT IN ('MATCH', 'DRIFT')) FROM pair"),
-        "4\t0\n");
-    EXPECT_EQ(query("SELECT phase, count(DISTINCT pos_id), count(DISTINCT step) FROM trace"
-                    " GROUP BY phase ORDER BY phase"),
-              "decode\t3\t3\ndecode0\t1\t1\nprefill_last\t4\t1\n");
-  }
-}
-
-TEST_F(InferProbe, AFaultThatBeginsLateIsFoundWhereItBegins) {
-  make_model();
-  ASSERT_EQ(sh("$I probe --model m.gguf --prompt 'a b' --mode batch_invariant"
-               " --inject rope_pos_off_by_one@decode:layer=2,step=4,magnitude=-1")
-                .status,
-            1);
-  EXPECT_EQ(query("SELECT layer, tensor, min(pos_id) FROM pair WHERE status = 'DRIFT'"
-                  " AND origin = 'ORIGIN'"),
-            "2\tq_post_rope\t" + query("SELECT pos_id FROM trace WHERE step = 4 LIMIT 1"));
-  EXPECT_EQ(query("SELECT value FROM attribute WHERE dim = 'inject'"),
-            "rope_pos_off_by_one@decode:layer=2:step=4:magnitude=-1\n");
 }
 
 // The probe lasts seconds; each round kills it at another moment.

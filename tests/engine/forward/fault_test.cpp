@@ -177,17 +177,6 @@ TEST(FaultText, RefusesWhatMeansNothingAndSaysWhatWould) {
   EXPECT_NE(refusal("race@both:step=2").find("pos=N"), std::string::npos);
 }
 
-TEST(FaultSet, IsInForceOnItsPhaseAndLayerOnly) {
-  const FaultSet faults(
-      {parse_fault("race@decode:layer=2:magnitude=3"), parse_fault("rope_pairing@both")});
-  EXPECT_EQ(faults.find(FaultKind::kRace, true, 2), 3);
-  EXPECT_FALSE(faults.find(FaultKind::kRace, false, 2));
-  EXPECT_FALSE(faults.find(FaultKind::kRace, true, 1));
-  EXPECT_TRUE(faults.find(FaultKind::kRopePairing, true, 0));
-  EXPECT_TRUE(faults.find(FaultKind::kRopePairing, false, 7));
-  EXPECT_FALSE(faults.find(FaultKind::kRopeTheta, true, 0));
-}
-
 TEST(FaultSet, IsInForceFromItsOnsetOn) {
   const auto in_force = [](const char* text, const Moment& at) {
     return FaultSet({parse_fault(text)}).find(FaultKind::kRace, true, 0, at).has_value();

@@ -301,13 +301,17 @@ TEST(Forward, KeptCacheGoesOnWhereABatchEnded) {
   EXPECT_TRUE(same_bits(last, {decode(engine, Mode::kBatchInvariant, tokens).back()}));
 }
 
-TEST(Forward, CacheStaysAsItIsWhenKvIsNotKept) {
-  const TestModel model(small_shape());
-  const TestEngine engine(model);
-  KvCache cache(model.config(), 4, *engine.backend);
-  Forward forward(model.model(), engine.weights, *engine.backend, cache,
-                  engine.options(Mode::kAsDesigned));
+/// A forward pass by the routes of decode and prefill as designed, and its cache of six rows.
+struct ForwardInCache : testing::Test {
+  const TestModel model{small_shape()};
+  const TestEngine engine{model};
+  KvCache cache{model.config(), 6, *engine.backend};
+  Forward forward{model.model(), engine.weights, *engine.backend, cache,
+                  engine.options(Mode::kAsDesigned)};
   const std::vector<int32_t> tokens = model.tokens(4);
+};
+
+TEST_F(ForwardInCache, CacheStaysAsItIsWhenKvIsNotKept) {
   forward.run({.tokens = tokens}, nullptr);
   const int64_t n = cache.rows() * cache.width();
   const std::vector<float> k = engine.read(words_of(cache.k(2), n).data(), n),
@@ -318,13 +322,7 @@ TEST(Forward, CacheStaysAsItIsWhenKvIsNotKept) {
   EXPECT_EQ(engine.read(words_of(cache.v(2), n).data(), n), v);
 }
 
-TEST(Forward, PoisonReachesEveryActivationThatCanBeRead) {
-  const TestModel model(small_shape());
-  const TestEngine engine(model);
-  KvCache cache(model.config(), 4, *engine.backend);
-  Forward forward(model.model(), engine.weights, *engine.backend, cache,
-                  engine.options(Mode::kAsDesigned));
-  const std::vector<int32_t> tokens = model.tokens(4);
+TEST_F(ForwardInCache, PoisonReachesEveryActivationThatCanBeRead) {
   forward.run({.tokens = tokens, .n_logits = 4}, nullptr);
   forward.poison_activations();
   const auto all_nan = [&](const float* data, int64_t n) {
@@ -336,13 +334,7 @@ TEST(Forward, PoisonReachesEveryActivationThatCanBeRead) {
   EXPECT_TRUE(all_nan(forward.final_norm(), 4 * model.config().dim));
 }
 
-TEST(Forward, ARowOfTheCacheThatIsNotFiniteIsSeenByEveryLaterToken) {
-  const TestModel model(small_shape());
-  const TestEngine engine(model);
-  KvCache cache(model.config(), 6, *engine.backend);
-  Forward forward(model.model(), engine.weights, *engine.backend, cache,
-                  engine.options(Mode::kAsDesigned));
-  const std::vector<int32_t> tokens = model.tokens(4);
+TEST_F(ForwardInCache, ARowOfTheCacheThatIsNotFiniteIsSeenByEveryLaterToken) {
   forward.run({.tokens = tokens}, nullptr);
   cache.poison_from(4);  // what nobody may read
   engine.backend->fill(words_of(cache.v(1) + cache.width(), 1).data(), 1,
@@ -369,17 +361,14 @@ TEST(Tracer, CacheRowsOfTokensThatNobodyComparesAreTracedWhenNamed) {
   EXPECT_TRUE(selection.wants(TracePoint::kVCacheRows));
 }
 
-TEST(KvCache, PoisonStartsAtItsRow) {
-  const TestModel model(small_shape());
-  const TestEngine engine(model);
-  KvCache cache(model.config(), 4, *engine.backend);
+TEST_F(ForwardInCache, PoisonStartsAtItsRow) {
   const int64_t n = cache.rows() * cache.width();
   for (int layer = 0; layer < 3; ++layer) {
     engine.backend->fill(words_of(cache.k(layer), n).data(), n, 1);
     engine.backend->fill(words_of(cache.v(layer), n).data(), n, 1);
   }
   cache.poison_from(3);
-  EXPECT_EQ(cache.rows(), 5);
+  EXPECT_EQ(cache.rows(), 7);  // one to spare
   for (int layer = 0; layer < 3; ++layer) {
     for (const KvRows& side : {cache.k(layer), cache.v(layer)}) {
       const std::vector<float> values = engine.read(words_of(side, n).data(), n);
@@ -435,44 +424,6 @@ TEST(Forward, FaultsThatTheModelCannotHaveAreRefused) {
 }
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-TEST(Reference, SidesOfACleanProbeAreTheSameNumbers) {
-  const TestModel model(small_shape(), "q4_k_m");
-  const Reference reference(model.file());
-  const std::vector<int32_t> tokens = model.tokens(7);
-  for (const Mode mode : {Mode::kAsDesigned, Mode::kKvAligned}) {
-    const ReferenceProbe probe = reference.probe(tokens, mode, {});
-    for (int layer = 0; layer < 3; ++layer) {
-      for (const TracePoint point :
-           {TracePoint::kKCache, TracePoint::kAttnProbs, TracePoint::kXOut}) {
-        EXPECT_LE(relative_l2(probe.prefill.at(point, layer), probe.decode.at(point, layer)),
-                  1e-14);
-      }
-    }
-    EXPECT_LE(relative_l2(probe.decode.at(TracePoint::kLogits, kLayerAfterStack),
-                          reference.logits(tokens).back()),
-              1e-14);
-  }
-}
-
-TEST(Reference, StopsAfterTheLayerAskedFor) {
-  const TestModel model(small_shape());
-  const ReferenceProbe probe =
-      Reference(model.file()).probe(model.tokens(3), Mode::kAsDesigned, {}, 1);
-  EXPECT_EQ(probe.decode.at(TracePoint::kXOut, 1).size(), 256u);
-  EXPECT_THROW(probe.decode.at(TracePoint::kXOut, 2), std::out_of_range);
-  EXPECT_THROW(probe.decode.at(TracePoint::kLogits, kLayerAfterStack), std::out_of_range);
-}
-
-TEST(RelativeL2, IsTheDistanceOverTheLargerNorm) {
-  EXPECT_EQ(relative_l2(std::vector{3.0, 4.0}, std::vector{3.0, 4.0}), 0);
-  EXPECT_EQ(relative_l2(std::vector{0.0, 0.0}, std::vector{3.0, 4.0}), 1);
-  EXPECT_EQ(relative_l2(std::vector{4.0, 0.0}, std::vector{3.0, 0.0}), 0.25);
-  EXPECT_EQ(relative_l2(std::vector{0.0}, std::vector{0.0}), 0);
-  EXPECT_TRUE(std::isnan(relative_l2(std::vector{kInfinity}, std::vector{kInfinity})));
-  EXPECT_TRUE(std::isnan(relative_l2(std::vector{0.0}, std::vector{std::nan("")})));
-  EXPECT_THROW(relative_l2(std::vector{1.0}, std::vector{1.0, 2.0}), std::invalid_argument);
-}
 
 }  // namespace
 

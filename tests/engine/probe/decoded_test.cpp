@@ -152,20 +152,6 @@ TEST_P(DecodedTokens, APromptMayHaveItsOwnNumberOfThem) {
   EXPECT_EQ(run(7), kPrompt + 6);
 }
 
-TEST_P(DecodedTokens, AnEarlierPromptLeavesNothingBehind) {
-  const MemorySink fresh = run(options());
-  Probe probe(engine_.model, engine_.weights, *engine_.backend, 20, options());
-  MemorySink sink;
-  probe.run({.name = "long", .text_sha256 = "", .tokens = model_.tokens(16, 7)}, sink);
-  sink.records.clear();
-  probe.run({.name = "p", .text_sha256 = "", .tokens = model_.tokens(kPrompt)}, sink);
-  ASSERT_EQ(sink.records.size(), fresh.records.size());
-  for (size_t i = 0; i < fresh.records.size(); ++i) {
-    EXPECT_TRUE(same_bits(sink.records[i].fingerprint, fresh.records[i].fingerprint))
-        << row_name({fresh.records[i].point, fresh.records[i].layer});
-  }
-}
-
 // All logits are NaN from decode step 3 on: what was traced until then is worth keeping.
 TEST_P(DecodedTokens, EndWhereNoLogitIsANumber) {
   ProbeOptions with = options();

@@ -219,15 +219,6 @@ TEST_F(TogetherTest, WhatIsKnownWhenOneFailsIsTold) {
   EXPECT_FALSE(sink.of("row").empty());
 }
 
-TEST_F(TogetherTest, EarlierGroupsLeaveNothingBehind) {
-  const ProbeOptions options = options_of(engine_, Mode::kBatchInvariant);
-  const auto last = std::span<const ProbePrompt>(suite_).last(3);
-  ToldSink after = told(engine_, options, suite_, 3);
-  const ToldSink fresh = told(engine_, options, last, 3);
-  after.lines.erase(after.lines.begin(), after.lines.end() - std::ssize(fresh.lines));
-  expect_same(fresh, after, "after others");
-}
-
 // ---- The forward pass.
 
 /// Logits of the tokens of a sequence, in pieces, by itself.

@@ -283,13 +283,6 @@ void expect_all_runs(const fs::path& file, int runs, int rows) {
             std::to_string(runs * rows));
 }
 
-TEST_F(RunInDatabase, ThreadsWriteOneFile) {
-  std::vector<std::thread> engines;
-  for (int i = 0; i < 4; ++i) engines.emplace_back([this] { write_pieces(file(), 60); });
-  for (std::thread& engine : engines) engine.join();
-  expect_all_runs(file(), 4, 60 * 120);
-}
-
 /// Runs `body` in a process of its own; _exit status 0, or 1 with what it threw on stderr.
 template <class Body>
 pid_t in_child(Body body) {

@@ -205,17 +205,6 @@ TEST_F(RunInFolder, AnyLostLineIsIncomplete) {
   EXPECT_EQ(text_of(db, "SELECT verdict, unmet FROM run_verdict"), "INCOMPLETE|4");
 }
 
-TEST_F(RunInFolder, IngestingItAgainChangesNothing) {
-  write_both({.decode_steps = 1});
-  std::string once;
-  {
-    SQLite::Database db = ingested();
-    once = dump(db);
-  }
-  SQLite::Database db = ingested();
-  EXPECT_TRUE(same_dump(dump(db), once));
-}
-
 TEST_F(RunInFolder, IngestedBesideTheDirectWriteItIsTheSameRun) {
   write_both({});
   SQLite::Database db = open_for_writing(direct_file());
@@ -320,15 +309,6 @@ TEST_F(RunInFolder, RowsOfManyPromptsMayAlternate) {
   }
 }
 
-TEST_F(RunInFolder, CallsOutOfOrderAreErrors) {
-  RunQueue writer(store_in_folder(out(), MadeUpRun::record()));
-  EXPECT_THROW(writer.readout(0, {}), std::logic_error);
-  writer.begin_prompt(named_prompt("p"));
-  writer.end(true);
-  EXPECT_THROW(writer.begin_prompt(named_prompt("p")), std::logic_error);
-  EXPECT_THROW(writer.end(true), std::logic_error);
-}
-
 TEST_F(RunInFolder, ARowThatCannotBeWrittenEndsTheRunAsFailed) {
   RunQueue writer(store_in_folder(out(), MadeUpRun::record("as_designed")));
   writer.begin_prompt(named_prompt("p"));
@@ -394,19 +374,6 @@ class LmHeadLines : public testing::Test {
 
   void SetUp() override { fs::create_directories(file().parent_path()); }
 };
-
-TEST_F(LmHeadLines, OneLineForEachPhaseOfAPrompt) {
-  write(head_run());
-  const std::vector<Json> all = lines();
-  ASSERT_EQ(all.size(), 4u);
-  EXPECT_EQ(all[0]["prompt_id"], "p4_sys");
-  EXPECT_EQ(all[0]["phase"], "prefill_last");
-  EXPECT_EQ(all[1]["phase"], "decode0");
-  EXPECT_EQ(all[2]["prompt_id"], "p5_ba");
-  EXPECT_EQ(all[3]["pos_id"], 8);
-  EXPECT_EQ(all[3]["seq_len"], 1);
-  EXPECT_EQ(all[3]["tokens_total"], 9);
-}
 
 TEST_F(LmHeadLines, LineHasTheKeysOfTheShape) {
   write(head_run());

@@ -82,11 +82,6 @@ TEST_F(Digests, OfBytesThatAreNoFileAreNotKept) {
   EXPECT_FALSE(std::filesystem::exists(cache_folder_));
 }
 
-TEST_F(Digests, OfAFileThatJustChangedAreNotKept) {
-  digests_of(model_, 1, false, cache_);
-  EXPECT_FALSE(std::filesystem::exists(cache_folder_));
-}
-
 /// A file that nobody changed for a day, as a stamp says it.
 class KeptDigests : public Digests {
  protected:

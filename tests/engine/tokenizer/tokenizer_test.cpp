@@ -63,7 +63,6 @@ TEST(Tokenizer, UserDefinedTokensAreAlwaysOneToken) {
   const auto tokenizer = Tokenizer::make(vocabulary);
   EXPECT_EQ(tokenizer->encode("a<tool> b", false, false), (Ids{'a', tag, 'b'}));
   EXPECT_EQ(tokenizer->decode(Ids{'a', tag, 'b'}), "a<tool> b");
-  EXPECT_FALSE(tokenizer->is_control(tag));
 }
 
 TEST(Tokenizer, BosAndEosAreAddedAsTheVocabularyAsks) {

@@ -33,11 +33,44 @@ class ContentFile : public ContentTest {
   std::string text_;
 };
 
-TEST_F(ContentFile, PlainBytesAreTheContent) {
-  const std::string bytes = noise(200'000);
-  EXPECT_EQ(read("a.jsonl", bytes).damage(), "");
-  EXPECT_EQ(text_, bytes);
-  EXPECT_FALSE(reader_->is_compressed());
+/// A file, and what is read of it.
+struct Content {
+  const char* name;
+  std::string bytes, text, damage;
+  bool is_compressed = true;
+};
+
+TEST_F(ContentFile, GivesWhatItHoldsAndSaysWhatIsWrong) {
+  const std::string gz = gzipped(kText), bytes = noise(300'000);
+  const std::string wrong_crc = with_flipped_byte(gz, 8), zeros(100'000, '\0');
+  std::string no_block = gz;
+  no_block[10] = '\x07';  // block type 3 does not exist
+  const Content contents[] = {
+      {"a.jsonl", bytes, bytes, "", false},
+      {"a.jsonl", "", "", "", false},
+      {"a.jsonl.gz", gzipped(bytes), bytes, ""},
+      {"a.jsonl", gz, kText, ""},  // its magic counts and not its name
+      {"a.jsonl.gz", "", "", "not a gzip stream (0 bytes)", false},
+      {"a.jsonl.gz", gzipped(""), "", ""},
+      {"a.jsonl.gz", kText, kText, "named .gz but is not gzip; read as plain text", false},
+      {"a.gz", wrong_crc, kText, "gzip CRC does not match"},
+      {"a.gz", with_flipped_byte(gz, 1), kText, "gzip length does not match"},
+      {"a.gz", no_block, "", "gzip data is corrupt (invalid block type)"},
+      {"a.gz", "\x1f\x8b\x01_______________", "",
+       "gzip data is corrupt (unknown compression method)"},
+      {"a.gz", gz + gzipped("") + gzipped("four\n"), kText + "four\n", ""},
+      {"a.gz", wrong_crc + wrong_crc + gzipped("four\n"), kText + kText + "four\n",
+       "gzip CRC does not match"},
+      {"a.gz", gz + zeros, kText, ""},
+      {"a.gz", gz + "x", kText, "garbage after the gzip stream"},
+      {"a.gz", gz + "\x1f", kText, "garbage after the gzip stream"},
+      {"a.gz", gz + zeros + "x", kText, "garbage after the gzip stream"}};
+  for (const Content& c : contents) {
+    SCOPED_TRACE(std::string(c.name) + " " + std::to_string(c.bytes.size()) + " " + c.damage);
+    EXPECT_EQ(read(c.name, c.bytes).damage(), c.damage);
+    EXPECT_EQ(text_, c.text);
+    EXPECT_EQ(reader_->is_compressed(), c.is_compressed);
+  }
 }
 
 /// A file that becomes another when its first bytes have been read.
@@ -95,34 +128,6 @@ TEST_F(ContentFile, AGzipThatIsCutWhileItIsReadSaysSoToo) {
   EXPECT_TRUE(reader->change().starts_with("the file shrank while it was read: "));
 }
 
-TEST_F(ContentFile, AnEmptyPlainFileIsNotDamaged) {
-  EXPECT_EQ(read("a.jsonl", "").damage(), "");
-  EXPECT_EQ(text_, "");
-}
-
-TEST_F(ContentFile, GzipIsDecoded) {
-  const std::string bytes = noise(300'000);
-  EXPECT_EQ(read("a.jsonl.gz", gzipped(bytes)).damage(), "");
-  EXPECT_EQ(text_, bytes);
-  EXPECT_TRUE(reader_->is_compressed());
-}
-
-TEST_F(ContentFile, GzipIsKnownByItsMagicNotItsName) {
-  EXPECT_EQ(read("a.jsonl", gzipped(kText)).damage(), "");
-  EXPECT_EQ(text_, kText);
-}
-
-TEST_F(ContentFile, ZeroBytesAreNoGzipStream) {
-  EXPECT_EQ(read("logits.jsonl.gz", "").damage(), "not a gzip stream (0 bytes)");
-  EXPECT_FALSE(reader_->is_compressed());
-}
-
-TEST_F(ContentFile, AValidGzipOfNothingIsNotDamaged) {
-  EXPECT_EQ(read("logits.jsonl.gz", gzipped("")).damage(), "");
-  EXPECT_EQ(text_, "");
-  EXPECT_TRUE(reader_->is_compressed());
-}
-
 TEST_F(ContentFile, ATruncatedGzipGivesWhatItHolds) {
   const std::string bytes = noise(300'000);
   const std::string whole = gzipped(bytes);
@@ -145,52 +150,6 @@ TEST_F(ContentFile, EveryCutOfAGzipIsTruncated) {
     EXPECT_TRUE(kText.starts_with(text_));
   }
   EXPECT_EQ(text_, kText) << "only the last byte of the trailer is missing";
-}
-
-TEST_F(ContentFile, AWrongChecksumIsDamageAfterAllBytes) {
-  EXPECT_EQ(read("a.gz", with_flipped_byte(gzipped(kText), 8)).damage(), "gzip CRC does not match");
-  EXPECT_EQ(text_, kText);
-  EXPECT_EQ(read("a.gz", with_flipped_byte(gzipped(kText), 1)).damage(),
-            "gzip length does not match");
-  EXPECT_EQ(text_, kText);
-}
-
-TEST_F(ContentFile, CorruptDeflateGivesWhatPrecedesIt) {
-  std::string bytes = gzipped(std::string(1000, 'x') + kText);
-  bytes[10] = '\x07';  // block type 3 does not exist
-  EXPECT_EQ(read("a.gz", bytes).damage(), "gzip data is corrupt (invalid block type)");
-  EXPECT_EQ(text_, "");
-  const std::string unknown_method = "\x1f\x8b\x01_______________";
-  EXPECT_EQ(read("a.gz", unknown_method).damage(),
-            "gzip data is corrupt (unknown compression method)");
-}
-
-TEST_F(ContentFile, PlainTextNamedGzIsReadAndReported) {
-  EXPECT_EQ(read("a.jsonl.gz", kText).damage(), "named .gz but is not gzip; read as plain text");
-  EXPECT_EQ(text_, kText);
-  EXPECT_FALSE(reader_->is_compressed());
-}
-
-TEST_F(ContentFile, ConcatenatedMembersAreOneContent) {
-  EXPECT_EQ(read("a.gz", gzipped(kText) + gzipped("") + gzipped("four\n")).damage(), "");
-  EXPECT_EQ(text_, kText + "four\n");
-}
-
-TEST_F(ContentFile, AWrongChecksumDoesNotHideTheNextMember) {
-  const std::string bytes = with_flipped_byte(gzipped(kText), 8);
-  EXPECT_EQ(read("a.gz", bytes + bytes + gzipped("four\n")).damage(), "gzip CRC does not match");
-  EXPECT_EQ(text_, kText + kText + "four\n");
-}
-
-TEST_F(ContentFile, ZeroPaddingIsHarmlessOtherGarbageIsNot) {
-  EXPECT_EQ(read("a.gz", gzipped(kText) + std::string(100'000, '\0')).damage(), "");
-  EXPECT_EQ(text_, kText);
-  for (const std::string garbage : {"x", "\x1f", "garbage"}) {
-    EXPECT_EQ(read("a.gz", gzipped(kText) + garbage).damage(), "garbage after the gzip stream");
-    EXPECT_EQ(text_, kText);
-  }
-  const std::string late = std::string(70'000, '\0') + "x";
-  EXPECT_EQ(read("a.gz", gzipped(kText) + late).damage(), "garbage after the gzip stream");
 }
 
 TEST_F(ContentFile, OptionalHeaderFieldsAreSkipped) {

@@ -125,6 +125,28 @@ inline Strings findings_of(const std::string& line, RecordSource source = {}) {
   return lines.findings();
 }
 
+/// True if such a line, after nothing else, gives one error that keeps it as it is, and no more.
+inline testing::AssertionResult is_refused(const std::string& line, RecordSource source = {}) {
+  Lines lines(std::move(source));
+  lines.add(line);
+  const RecordBatch& batch = lines.batch;
+  const bool gives_nothing = batch.rows.empty() && batch.readouts.empty() &&
+                             batch.differences.empty() && batch.events.empty();
+  if (gives_nothing && batch.findings.size() == 1 && batch.findings[0].is_error &&
+      batch.findings[0].line == 1 && batch.findings[0].raw == line) {
+    return testing::AssertionSuccess();
+  }
+  return testing::AssertionFailure()
+         << line << " is taken, or not kept: " << testing::PrintToString(lines.findings());
+}
+
+/// True if such a line gives one row, and it counts as one that is not finite.
+inline bool gives_row_in_doubt(const std::string& line) {
+  Lines lines;
+  lines.add(line);
+  return lines.batch.rows.size() == 1 && (lines.batch.rows[0].flags & kFlagNonfiniteStatistic) != 0;
+}
+
 /// A stage_trace line with these members behind the ones that it must have.
 inline std::string stage(const std::string& more = "") {
   return R"({"event":"stage_trace","prompt_id":"p","phase":"decode0","point":"attn_out","layer":3)" +

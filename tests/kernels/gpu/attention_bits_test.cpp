@@ -8,12 +8,7 @@ namespace {
 using namespace attention_test;
 
 class GpuAttentionBits : public GpuAttentionRoutes {};
-INSTANTIATE_TEST_SUITE_P(Both, GpuAttentionBits, testing::Values(Route::kValu, Route::kMfma),
-                         [](const auto& route) {
-                           return route.param == Route::kValu ? "Valu" : "Mfma";
-                         });
-
-// ---- The formula, in double.
+GRETA_BOTH_ROUTES(GpuAttentionBits);
 
 TEST_P(GpuAttentionBits, UnalignedArraysGetTheSameBits) {
   const Input input = random_input(shape_of(4, 2, 32, 2, 70));
@@ -204,34 +199,25 @@ TEST_P(GpuAttentionBits, RoomForMoreKeysChangesNoBit) {
 }
 
 TEST_P(GpuAttentionBits, TracingDoesNotChangeABit) {
+  std::vector<AttentionShape> shapes{shape_of(2, 1, 8, 170, 41)};  // many tiles of queries
   for (const auto& [first_pos, window] : {std::pair{63, 0}, {63, 66}, {300, 40}, {2500, 300}}) {
-    AttentionShape shape = shape_of(4, 2, 20, 9, first_pos);
-    shape.window = window;
+    shapes.push_back(shape_of(4, 2, 20, 9, first_pos));
+    shapes.back().window = window;
+  }
+  for (const AttentionShape& shape : shapes) {
     const Input input = random_input(shape);
     const Result traced = run(input);
-    EXPECT_EQ(bits_of(run(input, {.trace = false}).out), bits_of(traced.out)) << window;
-    const Result last = run(input, {.first_query = 7});
-    EXPECT_EQ(bits_of(last.out), bits_of(traced.out)) << window;
-    const size_t stride = trace_stride(input.shape);
+    EXPECT_EQ(bits_of(run(input, {.trace = false}).out), bits_of(traced.out)) << shape.window;
+    const int64_t first_query = shape.n_tokens - 2;
+    const Result last = run(input, {.first_query = first_query});
+    EXPECT_EQ(bits_of(last.out), bits_of(traced.out)) << shape.window;
     const auto tail = [&](const Values& all) {
-      return bits_of(std::span(all).subspan(7 * stride));
+      return bits_of(
+          std::span(all).subspan(static_cast<size_t>(first_query) * trace_stride(shape)));
     };
-    EXPECT_EQ(bits_of(last.scores), tail(traced.scores)) << window;
-    EXPECT_EQ(bits_of(last.probs), tail(traced.probs)) << window;
+    EXPECT_EQ(bits_of(last.scores), tail(traced.scores)) << shape.window;
+    EXPECT_EQ(bits_of(last.probs), tail(traced.probs)) << shape.window;
   }
-}
-
-TEST_P(GpuAttentionBits, TracingTheLastOfManyQueriesDoesNotChangeABit) {
-  const Input input = random_input(shape_of(2, 1, 8, 170, 41));
-  const Result untraced = run(input, {.trace = false}), last = run(input, {.first_query = 169});
-  EXPECT_EQ(bits_of(last.out), bits_of(untraced.out));
-  const Result all = run(input);
-  EXPECT_EQ(bits_of(all.out), bits_of(untraced.out));
-  const auto tail = [&](const Values& values) {
-    return bits_of(std::span(values).subspan(169 * trace_stride(input.shape)));
-  };
-  EXPECT_EQ(bits_of(last.scores), tail(all.scores));
-  EXPECT_EQ(bits_of(last.probs), tail(all.probs));
 }
 
 TEST_P(GpuAttentionBits, AGraphFollowsThePositionInMemory) {

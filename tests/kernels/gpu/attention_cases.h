@@ -129,6 +129,11 @@ class GpuAttentionRoutes : public GpuAttention, public testing::WithParamInterfa
   }
 };
 
+#define GRETA_BOTH_ROUTES(suite)                                \
+  INSTANTIATE_TEST_SUITE_P(                                     \
+      Both, suite, testing::Values(Route::kValu, Route::kMfma), \
+      [](const auto& route) { return route.param == Route::kValu ? "Valu" : "Mfma"; })
+
 // What a shape says otherwise; the CPU does the same with it.
 struct Fault {
   const char* name;

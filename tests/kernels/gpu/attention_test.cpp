@@ -1,5 +1,3 @@
-#include "kernels/cpu/attention.h"
-
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -14,10 +12,7 @@ namespace {
 using namespace attention_test;
 
 class GpuAttentionResults : public GpuAttentionRoutes {};
-INSTANTIATE_TEST_SUITE_P(Both, GpuAttentionResults, testing::Values(Route::kValu, Route::kMfma),
-                         [](const auto& route) {
-                           return route.param == Route::kValu ? "Valu" : "Mfma";
-                         });
+GRETA_BOTH_ROUTES(GpuAttentionResults);
 
 // ---- The formula, in double.
 
@@ -93,35 +88,25 @@ void expect_near(const Result& got, const Exact& expected, double bound, const s
   EXPECT_LE(relative_l2(got.probs, expected.probs), bound) << what;
 }
 
-TEST_P(GpuAttentionResults, AgreesWithDoubleAtOddSizes) {
-  for (const AttentionShape& shape :
-       {shape_of(4, 1, 128, 1, 200), shape_of(8, 2, 64, 3, 62), shape_of(3, 3, 80, 2, 5),
-        shape_of(7, 1, 96, 1, 64), shape_of(2, 2, 2, 5, 0), shape_of(6, 3, 30, 1, 33),
-        shape_of(2, 1, 256, 2, 70), shape_of(9, 1, 40, 1, 3), shape_of(1, 1, 5, 17, 60)}) {
+// Odd sizes; many blocks of keys, and more than there can be short splits, whose second query's
+// mask ends a block; many tiles of queries; every fault.
+TEST_P(GpuAttentionResults, AgreesWithDouble) {
+  std::vector<AttentionShape> shapes{
+      shape_of(4, 1, 128, 1, 200), shape_of(8, 2, 64, 3, 62),  shape_of(3, 3, 80, 2, 5),
+      shape_of(7, 1, 96, 1, 64),   shape_of(2, 2, 2, 5, 0),    shape_of(6, 3, 30, 1, 33),
+      shape_of(2, 1, 256, 2, 70),  shape_of(9, 1, 40, 1, 3),   shape_of(1, 1, 5, 17, 60),
+      shape_of(2, 1, 16, 1, 700),  shape_of(2, 1, 8, 2, 2302), shape_of(1, 1, 72, 1, 4200),
+      shape_of(2, 1, 10, 150, 3)};
+  for (const Fault& fault : faults()) {
+    shapes.push_back(shape_of(6, 3, 20, 4, 61));
+    fault.inject(shapes.back());
+  }
+  for (const AttentionShape& shape : shapes) {
     const Input input = random_input(shape);
     expect_near(run(input), exact(input), tolerance(GetParam()),
                 std::to_string(shape.head_dim) + " values, " + std::to_string(shape.n_tokens) +
                     " tokens from " + std::to_string(shape.first_pos));
   }
-}
-
-TEST_P(GpuAttentionResults, AgreesWithDoubleOverManyBlocksOfKeys) {
-  const Input input = random_input(shape_of(2, 1, 16, 1, 700));
-  expect_near(run(input), exact(input), tolerance(GetParam()), "700 keys");
-}
-
-// More keys than there can be short splits; the second query's mask ends a block.
-TEST_P(GpuAttentionResults, AgreesWithDoubleOverLongSplits) {
-  for (const AttentionShape& shape : {shape_of(2, 1, 8, 2, 2302), shape_of(1, 1, 72, 1, 4200)}) {
-    const Input input = random_input(shape);
-    expect_near(run(input), exact(input), tolerance(GetParam()),
-                std::to_string(shape.first_pos) + " keys");
-  }
-}
-
-TEST_P(GpuAttentionResults, AgreesWithDoubleOverManyTilesOfQueries) {
-  const Input input = random_input(shape_of(2, 1, 10, 150, 3));
-  expect_near(run(input), exact(input), tolerance(GetParam()), "150 queries");
 }
 
 // Scores that grow along the keys move the maximum from block to block.
@@ -146,25 +131,6 @@ TEST_P(GpuAttentionResults, AgreesWithDoubleWhenTheMaximumMovesWithinASplit) {
     input.q[3] = 4;
     expect_near(run(input), exact(input), 16 * tolerance(GetParam()),
                 std::to_string(head_dim) + " values");
-  }
-}
-
-// ---- Faults mean what they mean on the CPU.
-
-TEST_P(GpuAttentionResults, EveryFaultMeansWhatItMeansOnTheCpu) {
-  ThreadPool pool(1);
-  for (const Fault& fault : faults()) {
-    AttentionShape shape = shape_of(6, 3, 20, 4, 61);
-    fault.inject(shape);
-    const Input input = random_input(shape);
-    Values out(input.q.size()), scores(trace_values(shape, 0), kUntouched), probs = scores;
-    attention_two_pass(shape, input.q.data(), input.k.data(), input.v.data(), out.data(),
-                       {scores.data(), probs.data(), 0, static_cast<int64_t>(trace_stride(shape))},
-                       pool);
-    const Exact expected{
-        {out.begin(), out.end()}, {scores.begin(), scores.end()}, {probs.begin(), probs.end()}};
-    expect_near(run(input), expected, tolerance(GetParam()), fault.name);
-    expect_near(run(input), exact(input), tolerance(GetParam()), fault.name);
   }
 }
 
@@ -224,15 +190,9 @@ TEST_P(GpuAttentionResults, NoTokensDoNothing) {
   EXPECT_EQ(stream_.launches(), before);
 }
 
-using namespace attention_test;
+// ---- What is not finite.
 
-class GpuAttentionNan : public GpuAttentionRoutes {};
-INSTANTIATE_TEST_SUITE_P(Both, GpuAttentionNan, testing::Values(Route::kValu, Route::kMfma),
-                         [](const auto& route) {
-                           return route.param == Route::kValu ? "Valu" : "Mfma";
-                         });
-
-TEST_P(GpuAttentionNan, MaskThatHidesTheOnlyKeyGivesNan) {
+TEST_P(GpuAttentionResults, MaskThatHidesTheOnlyKeyGivesNan) {
   AttentionShape shape = shape_of(2, 1, 8, 2, 0);
   shape.mask_shift = -1;
   const Result got = run(random_input(shape));
@@ -241,7 +201,7 @@ TEST_P(GpuAttentionNan, MaskThatHidesTheOnlyKeyGivesNan) {
   EXPECT_FALSE(std::isnan(got.scores[0]));
 }
 
-TEST_P(GpuAttentionNan, WithoutMaximumTheShiftOverflowsToNan) {
+TEST_P(GpuAttentionResults, WithoutMaximumTheShiftOverflowsToNan) {
   AttentionShape shape = shape_of(2, 1, 8, 2, 70);
   shape.subtract_max = false;
   shape.score_shift = 100;
@@ -250,7 +210,7 @@ TEST_P(GpuAttentionNan, WithoutMaximumTheShiftOverflowsToNan) {
   for (size_t i = 0; i < 142; ++i) EXPECT_TRUE(std::isfinite(got.scores[i]));
 }
 
-TEST_P(GpuAttentionNan, NanInAVisibleKeyReachesItsScoresProbsAndOutputs) {
+TEST_P(GpuAttentionResults, NanInAVisibleKeyReachesItsScoresProbsAndOutputs) {
   // Keys 0 .. 69; query t sees 66 + t. Key 67 of KV head 1 is NaN: heads 2 and 3 from query 2 on.
   Input input = random_input(shape_of(4, 2, 8, 5, 65));
   input.k[67 * 16 + 8 + 3] = kNan;
@@ -270,7 +230,7 @@ TEST_P(GpuAttentionNan, NanInAVisibleKeyReachesItsScoresProbsAndOutputs) {
   }
 }
 
-TEST_P(GpuAttentionNan, NanInAVisibleValueReachesItsColumnEvenWithNoWeight) {
+TEST_P(GpuAttentionResults, NanInAVisibleValueReachesItsColumnEvenWithNoWeight) {
   Input input = random_input(shape_of(2, 1, 8, 5, 65));
   Values clean = run(input).out;
   for (size_t d = 0; d < 8; ++d) {
@@ -291,7 +251,7 @@ TEST_P(GpuAttentionNan, NanInAVisibleValueReachesItsColumnEvenWithNoWeight) {
   }
 }
 
-TEST_P(GpuAttentionNan, ScoresOfMinusInfinityWeighNothing) {
+TEST_P(GpuAttentionResults, ScoresOfMinusInfinityWeighNothing) {
   Input input = random_input(shape_of(1, 1, 8, 2, 140));
   Input without = input;
   for (size_t i = 0; i < 2; ++i) input.q[i * 8] = 1;
@@ -308,7 +268,7 @@ TEST_P(GpuAttentionNan, ScoresOfMinusInfinityWeighNothing) {
   }
 }
 
-TEST_P(GpuAttentionNan, OnlyScoresOfMinusInfinityGiveNan) {
+TEST_P(GpuAttentionResults, OnlyScoresOfMinusInfinityGiveNan) {
   Input input = random_input(shape_of(1, 1, 8, 1, 69));
   input.q[0] = 1;
   for (size_t j = 0; j < 70; ++j) input.k[j * 8] = -kInf;
@@ -316,7 +276,7 @@ TEST_P(GpuAttentionNan, OnlyScoresOfMinusInfinityGiveNan) {
   for (float value : got.out) EXPECT_TRUE(std::isnan(value));
 }
 
-TEST_P(GpuAttentionNan, AScoreOfPlusInfinityGivesNan) {
+TEST_P(GpuAttentionResults, AScoreOfPlusInfinityGivesNan) {
   Input input = random_input(shape_of(1, 1, 8, 2, 139));
   for (size_t i = 0; i < 2; ++i) input.q[i * 8] = 1;
   input.k[140 * 8] = kInf;  // the second query's own

@@ -279,24 +279,6 @@ TEST_F(GpuElementwise, HeadsAreFinishedAsOnTheCpu) {
   }
 }
 
-TEST_F(GpuElementwise, AFinishedHeadDoesNotDependOnTheBatch) {
-  const int64_t n_tokens = 7, head_dim = 96, n_heads = 3;
-  const size_t width = static_cast<size_t>(n_heads * head_dim);
-  const Values rows = bell_values(1, static_cast<size_t>(n_tokens) * width);
-  const auto bias = upload(bell_values(2, width));
-  const auto norm = upload(bell_values(3, static_cast<size_t>(head_dim)));
-  auto together = upload(rows);
-  const HeadTensor all{together.data(), n_heads, bias.data(), norm.data()};
-  finish_heads({&all, 1}, n_tokens, head_dim, 1e-6f, stream_);
-  const Values expected = download(together);
-  for (size_t t = 0; t < static_cast<size_t>(n_tokens); ++t) {
-    auto alone = upload(slice(rows, t * width, width));
-    const HeadTensor one{alone.data(), n_heads, bias.data(), norm.data()};
-    finish_heads({&one, 1}, 1, head_dim, 1e-6f, stream_);
-    EXPECT_EQ(bits_of(download(alone)), bits_of(slice(expected, t * width, width)));
-  }
-}
-
 // ---- One value at a time.
 
 TEST_F(GpuElementwise, SwiGluIsWithinThreeUlp) {

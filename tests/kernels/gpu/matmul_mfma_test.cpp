@@ -4,7 +4,6 @@
 #include <stdexcept>
 #include <vector>
 
-#include "kernels/gpu/blas.h"
 #include "tests/kernels/gpu/half_products.h"
 
 namespace greta {

@@ -7,6 +7,7 @@
 #include "kernels/gpu/matmul_mfma.h"
 #include "kernels/gpu/weight_layout.h"
 #include "tests/kernels/gpu/gpu_test.h"
+#include "tests/kernels/gpu/qkv_test.h"
 #include "tests/kernels/gpu/weights.h"
 
 // A token alone has the bits that the kernels of prefill give, step by step: those round both
@@ -16,7 +17,7 @@
 namespace greta {
 namespace {
 
-class TokenMatmulMfma : public GpuTest {
+class TokenMatmulMfma : public QkvTest {
  protected:
   /// As prefill computes it, among n_tokens copies of the token.
   Values in_steps(const Values& x, const TestWeights& w, int64_t n_tokens = 1) {
@@ -114,56 +115,19 @@ TEST_F(TokenMatmulMfma, GatedProductsOfANormedRowHaveTheBitsOfAllSteps) {
   }
 }
 
-TEST_F(TokenMatmulMfma, QkvWithRopeAndCacheHasTheBitsOfTheStepsOnTheirOwn) {
-  constexpr int64_t kHeads = 6, kKvHeads = 2, kHeadDim = 16, kHalfDim = 5, kCols = 512, kPos = 7,
-                    kShift = -2, kRows = 8, kWidth = kKvHeads * kHeadDim;
-  const WeightType types[] = {WeightType::kQ4_K, WeightType::kQ4_K, WeightType::kQ6_K};
-  const std::array<size_t, 3> n_rows{kHeads * kHeadDim, kWidth, kWidth};
-  const auto x = upload(bell_values(2, kCols)), weight = upload(bell_values(3, kCols));
-  const auto pos = upload(std::vector<int32_t>{kPos});
-  const auto table = upload(bell_values(4, 2 * kHalfDim));
-  auto normed = buffer<float>(kCols), expected_x = buffer<float>(kCols);
-  auto q = buffer<float>(n_rows[0]), k = buffer<float>(kWidth);
-  auto expected_q = buffer<float>(n_rows[0]), expected_k = buffer<float>(kWidth);
-  const Values empty(static_cast<size_t>(kRows * kWidth), 0.5f);
-  auto k_cache = upload(empty), v_cache = upload(empty);
-  auto expected_k_cache = upload(empty), expected_v_cache = upload(empty);
-  std::vector<TestWeights> weights;
-  std::array<DeviceBuffer<float>, 3> outs;
-  std::array<Product, 3> qkv;
-  for (size_t i = 0; i < 3; ++i) {
-    weights.push_back(
-        bell_weights(types[i], n_rows[i], kCols, static_cast<uint32_t>(i + 5), stream_));
-    outs[i] = buffer<float>(n_rows[i]);
-    qkv[i] = {weights[i].device_matrix(), outs[i].data()};
-  }
-  token_qkv_matmul_mfma({x.data(), weight.data(), 1e-5f, normed.data()}, qkv,
-                        {.table = table.data(),
-                         .head_dim = kHeadDim,
-                         .half_dim = kHalfDim,
-                         .q_out = q.data(),
-                         .k_out = k.data(),
-                         .k_cache = k_cache.data(),
-                         .v_cache = v_cache.data(),
-                         .pos = pos.data(),
-                         .row_shift = kShift},
-                        stream_);
-  rms_norm(x.data(), weight.data(), 1e-5f, 1, kCols, expected_x.data(), stream_);
-  const Values normed_x = download(expected_x);
-  std::vector<DeviceBuffer<float>> expected;
-  for (size_t i = 0; i < 3; ++i) {
-    expected.push_back(upload(in_steps(normed_x, weights[i])));
-    EXPECT_EQ(bits_of(download(outs[i])), bits_of(download(expected[i]))) << i;
-  }
-  rope_and_store({expected[0].data(), kHeads, expected_q.data()},
-                 {expected[1].data(), kKvHeads, expected_k.data()}, table.data(),
-                 RopePairing::kInterleaved, 1, kHeadDim, kHalfDim, pos.data(), kShift,
-                 expected_k_cache.data(), {expected[2].data(), expected_v_cache.data()}, stream_);
-  EXPECT_EQ(bits_of(download(q)), bits_of(download(expected_q)));
-  EXPECT_EQ(bits_of(download(k)), bits_of(download(expected_k)));
-  EXPECT_EQ(bits_of(download(k_cache)), bits_of(download(expected_k_cache)));
-  EXPECT_EQ(bits_of(download(v_cache)), bits_of(download(expected_v_cache)));
-  EXPECT_NE(bits_of(download(v_cache)), bits_of(empty));
+TEST_F(TokenMatmulMfma, QkvHasTheBitsOfTheStepsOnTheirOwn) {
+  const auto steps = [&](const NormedRow& in, std::span<const Product> products,
+                         std::span<const TestWeights> weights) {
+    const int64_t cols = products[0].w.cols;
+    rms_norm(in.x, in.weight, in.eps, 1, cols, in.out, stream_);
+    Values x(static_cast<size_t>(cols));
+    copy_to_host<float>(in.out, x, stream_);
+    for (size_t i = 0; i < products.size(); ++i) {
+      copy_to_device<float>(in_steps(x, weights[i]), products[i].out, stream_);
+    }
+  };
+  expect_bits_of_steps({{WeightType::kQ4_K, WeightType::kQ4_K, WeightType::kQ6_K}, 16, 5},
+                       token_qkv_matmul_mfma, steps);
 }
 
 TEST_F(TokenMatmulMfma, ItSaysWhichTokensFit) {

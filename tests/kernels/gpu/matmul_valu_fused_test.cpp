@@ -7,6 +7,7 @@
 #include "kernels/gpu/elementwise.h"
 #include "kernels/gpu/matmul_valu.h"
 #include "tests/kernels/gpu/gpu_test.h"
+#include "tests/kernels/gpu/qkv_test.h"
 #include "tests/kernels/gpu/weights.h"
 
 // Products with what a launch does besides: residuals, gates, norms, RoPE and the cache.
@@ -33,13 +34,13 @@ TEST_F(GpuMatmulValu, TheResidualIsAddedToTheProductsBits) {
   }
 }
 
+constexpr std::pair<WeightType, WeightType> kGateAndUp[] = {
+    {WeightType::kQ4_K, WeightType::kQ4_K}, {WeightType::kF32, WeightType::kF32},
+    {WeightType::kF16, WeightType::kF16},   {WeightType::kQ2_K, WeightType::kQ2_K},
+    {WeightType::kQ5_0, WeightType::kQ5_0}, {WeightType::kQ5_K, WeightType::kQ6_K}};
+
 TEST_F(GpuMatmulValu, GatedProductsHaveTheBitsOfThreeSteps) {
-  const std::pair<WeightType, WeightType> cases[] = {{WeightType::kQ4_K, WeightType::kQ4_K},
-                                                     {WeightType::kF32, WeightType::kF32},
-                                                     {WeightType::kQ2_K, WeightType::kQ2_K},
-                                                     {WeightType::kQ5_0, WeightType::kQ5_0},
-                                                     {WeightType::kQ5_K, WeightType::kQ6_K}};
-  for (const auto& [gate_type, up_type] : cases) {
+  for (const auto& [gate_type, up_type] : kGateAndUp) {
     for (size_t n_tokens : {1, 3}) {
       const TestWeights gate = bell_weights(gate_type, 45, 512, 1, stream_);
       const TestWeights up = bell_weights(up_type, 45, 512, 2, stream_);
@@ -93,72 +94,16 @@ TEST_F(GpuMatmulValu, ANormOnTheWayHasTheBitsOfRmsNormAndTheProducts) {
   }
 }
 
-TEST_F(GpuMatmulValu, QkvWithRopeAndCacheHasTheBitsOfTheStepsOnTheirOwn) {
-  struct Case {
-    std::array<WeightType, 3> types;
-    int64_t head_dim, half_dim;
-  };
-  const Case cases[] = {{{WeightType::kF16, WeightType::kF16, WeightType::kF16}, 16, 8},
-                        {{WeightType::kQ4_K, WeightType::kQ4_K, WeightType::kQ6_K}, 16, 5},
-                        {{WeightType::kQ8_0, WeightType::kF32, WeightType::kQ8_0}, 6, 0}};
-  for (const Case& c : cases) {
-    constexpr int64_t kHeads = 6, kKvHeads = 2, kCols = 512, kPos = 7, kShift = -2, kRows = 8;
-    const int64_t width = kKvHeads * c.head_dim;
-    const std::array<int64_t, 3> n_rows{kHeads * c.head_dim, width, width};
-    const auto x = upload(bell_values(2, kCols)), weight = upload(bell_values(3, kCols));
-    const auto pos = upload(std::vector<int32_t>{kPos});
-    const auto table = upload(bell_values(4, static_cast<size_t>(2 * c.half_dim) + 1));
-    std::vector<TestWeights> weights;
-    // Of the one launch, and of the steps: products, then q and k after RoPE.
-    struct Results {
-      std::array<DeviceBuffer<float>, 3> out;
-      DeviceBuffer<float> q, k, k_cache, v_cache, normed;
-    } got, expected;
-    std::array<Product, 3> qkv, on_their_own;
-    for (size_t i = 0; i < 3; ++i) {
-      weights.push_back(bell_weights(c.types[i], static_cast<size_t>(n_rows[i]), kCols,
-                                     static_cast<uint32_t>(i + 5), stream_));
-    }
-    for (Results* r : {&got, &expected}) {
-      for (size_t i = 0; i < 3; ++i) {
-        r->out[i] = buffer<float>(weights[i].rows);
-        (r == &got ? qkv : on_their_own)[i] = {weights[i].device_matrix(), r->out[i].data()};
-      }
-      r->q = buffer<float>(weights[0].rows);
-      r->k = buffer<float>(weights[1].rows);
-      r->normed = buffer<float>(kCols);
-      r->k_cache = upload(Values(static_cast<size_t>(kRows * width), 0.5f));
-      r->v_cache = upload(Values(static_cast<size_t>(kRows * width), 0.5f));
-    }
-    qkv_matmul_valu({x.data(), weight.data(), 1e-5f, got.normed.data()}, qkv,
-                    {.table = table.data(),
-                     .head_dim = c.head_dim,
-                     .half_dim = c.half_dim,
-                     .q_out = got.q.data(),
-                     .k_out = got.k.data(),
-                     .k_cache = got.k_cache.data(),
-                     .v_cache = got.v_cache.data(),
-                     .pos = pos.data(),
-                     .row_shift = kShift},
-                    stream_);
-    matmul_valu({x.data(), weight.data(), 1e-5f, expected.normed.data()}, on_their_own, stream_);
-    rope_and_store({expected.out[0].data(), kHeads, expected.q.data()},
-                   {expected.out[1].data(), kKvHeads, expected.k.data()}, table.data(),
-                   RopePairing::kInterleaved, 1, c.head_dim, c.half_dim, pos.data(), kShift,
-                   expected.k_cache.data(), {expected.out[2].data(), expected.v_cache.data()},
-                   stream_);
-    const auto expect_same = [&](const DeviceBuffer<float>& a, const DeviceBuffer<float>& b,
-                                 const char* what) {
-      EXPECT_EQ(bits_of(download(a)), bits_of(download(b))) << what << " of " << c.head_dim;
-    };
-    expect_same(got.normed, expected.normed, "norm");
-    for (size_t i = 0; i < 3; ++i) expect_same(got.out[i], expected.out[i], "product");
-    expect_same(got.q, expected.q, "q");
-    expect_same(got.k, expected.k, "k");
-    expect_same(got.k_cache, expected.k_cache, "cache of k");
-    expect_same(got.v_cache, expected.v_cache, "cache of v");
-    EXPECT_NE(bits_of(download(got.v_cache)),
-              bits_of(Values(static_cast<size_t>(kRows * width), 0.5f)));
+class GpuQkvMatmulValu : public QkvTest {};
+
+TEST_F(GpuQkvMatmulValu, HasTheBitsOfTheStepsOnTheirOwn) {
+  const QkvCase cases[] = {{{WeightType::kF16, WeightType::kF16, WeightType::kF16}, 16, 8},
+                           {{WeightType::kQ4_K, WeightType::kQ4_K, WeightType::kQ6_K}, 16, 5},
+                           {{WeightType::kQ8_0, WeightType::kF32, WeightType::kQ8_0}, 6, 0}};
+  for (const QkvCase& c : cases) {
+    expect_bits_of_steps(c, qkv_matmul_valu,
+                         [&](const NormedRow& in, std::span<const Product> products,
+                             std::span<const TestWeights>) { matmul_valu(in, products, stream_); });
   }
 }
 
@@ -173,12 +118,7 @@ TEST_F(GpuMatmulValu, QkvOfHeadsOfAnOddLengthIsRefused) {
 }
 
 TEST_F(GpuMatmulValu, GatedProductsOfANormedRowHaveTheBitsOfBothSteps) {
-  const std::pair<WeightType, WeightType> cases[] = {{WeightType::kQ4_K, WeightType::kQ4_K},
-                                                     {WeightType::kF16, WeightType::kF16},
-                                                     {WeightType::kQ2_K, WeightType::kQ2_K},
-                                                     {WeightType::kQ5_0, WeightType::kQ5_0},
-                                                     {WeightType::kQ5_K, WeightType::kQ6_K}};
-  for (const auto& [gate_type, up_type] : cases) {
+  for (const auto& [gate_type, up_type] : kGateAndUp) {
     const TestWeights gate = bell_weights(gate_type, 21, 512, 1, stream_);
     const TestWeights up = bell_weights(up_type, 21, 512, 2, stream_);
     const auto x = upload(bell_values(3, gate.cols)), weight = upload(bell_values(4, gate.cols));

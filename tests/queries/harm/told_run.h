@@ -94,6 +94,9 @@ class Teller {
   std::vector<int64_t> sources_;  // of the run at hand: its files, then its documents
 };
 
+/// What an ingest leaves that has written to the run and has not ended.
+void open_an_ingest(SQLite::Database& db, int64_t run_id);
+
 /// All of a run, for whoever wants to see why a test fails.
 std::string text_of(const ToldRun& run);
 
