@@ -71,9 +71,8 @@ the paths and options that it was given. A file that changes while it is read is
 was read, with a warning.
 
 With - rows come from a pipe while they are written, and are committed as they come; a stream
-that ends before its run_end leaves its run INCOMPLETE. Below a folder, links to files of the
-same folder are followed; FIFOs, sockets, devices and what lies in /proc, /sys or /dev (but
-/dev/shm) are never read.
+that ends before its run_end leaves its run INCOMPLETE. FIFOs, sockets, devices and what lies in
+/proc, /sys or /dev (but /dev/shm) are never read.
 
 Example:
   greta-db ingest artifacts_remote/
@@ -146,10 +145,8 @@ mode, backend, dtype, model, suite and type of the KV cache): SAME, ROUNDING, CH
 both phases, which no verdict of a run shows), BROKEN and FIXED (a verdict turned),
 INCOMPARABLE. DATE is YYYY-MM-DD, or a year or a month.
 
-The page has a square per commit and mode, where it turned for the worse, and how far each trace
-point drifts from commit to commit: read of the newest runs, up to some 40,000 pairs. Older
-commits of a long history share a square. --with-runs writes DIR/history.html and beside it the
-pages of up to N runs: first bad runs, then those that fail, each the newest first.
+--with-runs writes DIR/history.html and beside it the pages of up to N runs: first bad runs, then
+those that fail, each the newest first.
 
 Example:
   greta-db history --mode kv_aligned --since 2026-02 --format html > history.html
@@ -276,13 +273,10 @@ Example:
   greta-db --db all.db merge host1.db host2.db
 )"},
       {"push", R"(
-ADDRESS is clickhouse://USER@HOST:PORT/DATABASE, or clickhouses:// over TLS. The last insert of a
-push publishes it: what one that ended early has sent is visible to nobody. What a server that is
-away refuses is sent again for some 25 seconds. A run that is there as it is here is not sent
-again; one that has grown takes its place; one that has sources there that the file lacks is
-refused without --replace. A name that another run has there becomes NAME#2. Tables are made
-where there are none, with --cluster over its shards. The password is in the environment, else a
-terminal is asked for it.
+ADDRESS is clickhouse://USER@HOST:PORT/DATABASE, or clickhouses:// over TLS. A run that is there as
+it is here is not sent again; one that has grown takes its place; one that has sources there that
+the file lacks is refused without --replace. A name that another run has there becomes NAME#2.
+What a push that ended early has sent is visible to nobody.
 
 Example:
   greta-db push --to clickhouse://ci@db:8123/greta --run "$RUN"
@@ -322,12 +316,10 @@ Example:
   greta-db prune --keep 90d --keep-failing --yes
 )"},
       {"check", R"(
-Checked are views, triggers, indexes and tables, integrity, foreign keys, dangling ids, values
-that no writer writes, rows that a source gave and the file no longer has, and the version of the
-schema. --deep also judges anew every run whose verdict is kept. --repair restores views, triggers
-and indexes, drops kept verdicts that are wrong and corrects what is noted of places and
-positions; tables that differ cannot be repaired. Other commands refuse a file whose views,
-triggers or tables are not greta's.
+Checked are views, triggers, indexes and tables, integrity, dangling ids, values that no writer
+writes, and rows that a source gave and the file no longer has. --deep also judges anew every run
+whose verdict is kept. --repair restores views, triggers and indexes, and drops kept verdicts that
+are wrong; tables that differ cannot be repaired.
 
 Example:
   greta-db --db from_elsewhere.db check --deep

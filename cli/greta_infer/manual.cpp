@@ -16,14 +16,10 @@ where they first did not. greta-db(1) asks these views; so does plain sqlite3(1)
 
 MODELS
 GGUF versions 2 and 3 are read, with weights in F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0,
-IQ4_NL, Q2_K, Q3_K, Q4_K, Q5_K and Q6_K; a file with others is refused, and they are named. RoPE
-may be scaled, linearly or by YaRN, and attention may go over a sliding window (on a CPU);
-whatever else a file asks for is refused by name. Weights stay where the file is mapped;
-activations and the KV cache are 32-bit floats. Vocabularies are SentencePiece (llama) or
-byte-level BPE (gpt2) with the pre-tokenizers llama-bpe (llama3, llama-v3), qwen2, smollm,
-deepseek-llm, tekken, gpt-2 and default, which is also taken, with a warning, where a file
-states none; token ids are those of llama.cpp. Templates of chats are not applied: a prompt is
-what the model gets.
+IQ4_NL, Q2_K, Q3_K, Q4_K, Q5_K and Q6_K. RoPE may be scaled, linearly or by YaRN, and attention may
+go over a sliding window (on a CPU). Vocabularies are SentencePiece (llama) or byte-level BPE
+(gpt2); token ids are those of llama.cpp. Whatever else a file asks for is refused by name.
+Templates of chats are not applied: a prompt is what the model gets.
 
 A run says the root of its model (model_root), a hash of its tensors and of the metadata that
 results follow from, which is kept in ~/.cache/greta/models for as long as the file stays as it
@@ -75,7 +71,8 @@ prompt and tokens are prefilled once more, so that each of them has its other si
 status follows the verdict: the strict one with batch_invariant and where no difference is
 measured, else the numeric one.
 
-Suites: default (prompts of 1 to 300 tokens, and one longer than a batch), b3_66_v2 and b3_66
+Suites: default (prompts of 1 to 300 tokens, and one longer than a batch; those that the context has
+no room for are left out, with a line), b3_66_v2 and b3_66
 (three prompts), b3_13 (what follows the last block). A file has prompts of your own, one JSON
 object a line; a line that cannot be taken is named, and nothing is run:
   {"name": "a", "text": "Hi"}
@@ -113,16 +110,12 @@ Example:
 )"},
       {"calibrate", R"(
 Clean probes run by every pair of routes, in several batches and on one thread, in temporary
-files. The 99.9th percentile of the relative L2 distance of pairs that differ, and of that over
-the distance of the worst input (gain), are stored per tensor and layer in the table noise_floor,
-in place of an earlier measurement. Verdicts about runs of this model, arithmetic and backend,
-earlier ones too, then take four times that for the tolerance wherever it is less than the
-shipped one; DELETE FROM noise_floor in sqlite3(1) undoes that. A pair that differs by more than
-its inputs and the gain explain is an ORIGIN, even when they differ as well.
-
-Places with fewer than 100 pairs that differ are left to the shipped tolerance. Where a clean
-probe does not pass by the shipped tolerances nothing is stored; the exit status is 1, or 3 where
-nothing could be measured.
+files. The 99.9th percentile of the relative L2 distance of pairs that differ is stored per tensor
+and layer in the table noise_floor, in place of an earlier measurement. Verdicts about runs of this
+model, arithmetic and backend, earlier ones too, then take four times that for the tolerance
+wherever it is less than the shipped one; DELETE FROM noise_floor in sqlite3(1) undoes that. Where
+a clean probe does not pass by the shipped tolerances nothing is stored; the exit status is 1, or 3
+where nothing could be measured.
 
 Example:
   greta-infer calibrate --model tiny.gguf --db greta.db

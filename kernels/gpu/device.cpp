@@ -133,13 +133,6 @@ bool Event::done() const {
   return true;
 }
 
-float Event::milliseconds_since(const Event& start) const {
-  float milliseconds = 0;
-  check(hipEventElapsedTime(&milliseconds, handle_of(start), handle_of(*this)),
-        "hipEventElapsedTime");
-  return milliseconds;
-}
-
 // ---- Graphs.
 
 Graph Graph::capture(Stream& stream, const std::function<void()>& work) {

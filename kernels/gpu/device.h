@@ -86,9 +86,8 @@ class Event {
   Event& operator=(Event&&) = delete;
 
   void record(Stream& stream);
-  void synchronize() const;                            ///< waits; at once when never recorded
-  bool done() const;                                   ///< true when never recorded
-  float milliseconds_since(const Event& start) const;  ///< both done; else DeviceError
+  void synchronize() const;  ///< waits; at once when never recorded
+  bool done() const;         ///< true when never recorded
   void* handle() const { return handle_; }
 
  private:

@@ -45,7 +45,6 @@ inline constexpr unsigned hipHostMallocDefault = cudaHostAllocDefault;
 #define hipEventRecord cudaEventRecord
 #define hipEventSynchronize cudaEventSynchronize
 #define hipEventQuery cudaEventQuery
-#define hipEventElapsedTime cudaEventElapsedTime
 #define hipGraphLaunch cudaGraphLaunch
 #define hipGraphDestroy cudaGraphDestroy
 #define hipGraphExecDestroy cudaGraphExecDestroy

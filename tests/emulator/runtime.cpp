@@ -339,13 +339,6 @@ hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned) {
     if (device().streams.count(from.stream) != 0) drain(from.stream, from.after);
   });
 }
-hipError_t hipEventElapsedTime(float* milliseconds, hipEvent_t start, hipEvent_t stop) {
-  if (hipEventQuery(start) != hipSuccess || hipEventQuery(stop) != hipSuccess) {
-    return hipErrorNotReady;
-  }
-  *milliseconds = 0;  // nothing here stands for time
-  return hipSuccess;
-}
 
 // ---- Graphs.
 
