@@ -90,4 +90,14 @@ std::string display_text(const Cell& cell) {
   }
 }
 
+std::string markdown_text(std::string_view text) {
+  constexpr std::string_view kMarkup = "\\|<[*`~";
+  std::string cell;
+  for (char c : utf8::printable(text)) {
+    if (kMarkup.find(c) != std::string_view::npos) cell += '\\';
+    cell += c;
+  }
+  return cell;
+}
+
 }  // namespace greta

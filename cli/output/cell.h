@@ -42,6 +42,10 @@ inline Cell or_null(std::optional<int64_t> id) { return id ? Cell(*id) : Cell();
 /// Text of a value as tables show it.
 std::string display_text(const Cell& cell);
 
+/// Text in Markdown, of a line or a cell of a table: no name ends the cell, the row or begins
+/// markup.
+std::string markdown_text(std::string_view text);
+
 /// Value as every format but JSON spells it: invalid UTF-8 replaced, blobs as hex; NULL is "".
 std::string plain_text(const Cell& cell);
 

@@ -48,13 +48,6 @@ void append_tsv(std::string& to, const Cell& cell) {
   to += utf8::printable(text);
 }
 
-void append_markdown(std::string& to, std::string_view text) {
-  for (char c : text) {
-    if (c == '|') to += '\\';
-    to += c;
-  }
-}
-
 }  // namespace
 
 RowPrinter::RowPrinter(Output& out, Format format, std::vector<std::string> columns)
@@ -206,7 +199,7 @@ void RowPrinter::markdown_row(std::span<const Cell> cells) {
   line_ = "|";
   for (const Cell& cell : cells) {
     line_ += ' ';
-    append_markdown(line_, display_text(cell));
+    line_ += markdown_text(display_text(cell));
     line_ += " |";
   }
   line_ += '\n';

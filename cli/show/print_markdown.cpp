@@ -1,22 +1,12 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "cli/output/cell.h"
 #include "cli/show/block.h"
 #include "common/utf8.h"
 
 namespace greta {
 namespace {
-
-/// Text of a line or cell: no name can end the cell, the row or begin markup.
-std::string escaped(std::string_view text) {
-  constexpr std::string_view kMarkup = "\\|<[*`~";
-  std::string cell;
-  for (char c : utf8::printable(text)) {
-    if (kMarkup.find(c) != std::string_view::npos) cell += '\\';
-    cell += c;
-  }
-  return cell;
-}
 
 /// Code, in which nothing is escaped but what ends a cell: GitHub makes no mention of it.
 std::string in_code(std::string_view text, bool in_cell) {
@@ -34,7 +24,7 @@ std::string markdown_of(const Line& line, bool in_cell = false) {
     switch (span.kind) {
       case Span::Kind::kStrong:
       case Span::Kind::kVerdict:
-        text += "**" + escaped(span.text) + "**";
+        text += "**" + markdown_text(span.text) + "**";
         break;
       case Span::Kind::kCode:
         text += in_code(span.text, in_cell);
@@ -42,7 +32,7 @@ std::string markdown_of(const Line& line, bool in_cell = false) {
       case Span::Kind::kSquare:
         break;
       default:
-        text += escaped(span.text);
+        text += markdown_text(span.text);
     }
   }
   return text;
@@ -94,7 +84,7 @@ class MarkdownPrinter {
   void operator()(const ShownTable& table) {
     std::string names = "|", rule = "|";
     for (const ShownColumn& column : table.columns) {
-      names += " " + escaped(column.name) + " |";
+      names += " " + markdown_text(column.name) + " |";
       rule += "---|";
     }
     line(names);

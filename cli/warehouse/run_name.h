@@ -16,7 +16,8 @@ struct Run {
   bool operator==(const Run&) const = default;
 };
 
-/// What of NAME, NAME#2, NAME#3, ... is meant (db/run_name.h makes such names).
+/// What of NAME, NAME#2, NAME#3, ... is meant (`free_run_name` in db/run_records.h makes such
+/// names).
 enum class Repeats {
   kAll,     ///< each is a run by itself
   kLatest,  ///< only the one of the highest number; #10 is after #2

@@ -423,8 +423,6 @@ TEST(Forward, FaultsThatTheModelCannotHaveAreRefused) {
   EXPECT_THROW(make("race:layer=2"), std::invalid_argument);
 }
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 }  // namespace
 
 }  // namespace greta

@@ -111,11 +111,13 @@ bool contradict(ToldRun& run, Random& random) {
   ToldRow* row = any_row(run, random, [](const ToldRow&) { return true; });
   if (row == nullptr) return false;
   const std::vector<std::function<bool()>> kinds = {
-      [&] { return row->max && (*row->max += 0.5); },
-      [&] { return row->min && (*row->min += 0.5); },
-      [&] { return row->hash && (*row->hash ^= 0x55); },
-      [&] { return !row->sample.empty() && (row->sample[random.below(row->sample.size())] += 1); },
-      [&] { return row->sketch && (row->sketch->bucket[random.below(32)] += 1); }};
+      [&] { return row->max && (*row->max += 0.5, true); },
+      [&] { return row->min && (*row->min += 0.5, true); },
+      [&] { return row->hash && (*row->hash ^= 0x55, true); },
+      [&] {
+        return !row->sample.empty() && (row->sample[random.below(row->sample.size())] += 1, true);
+      },
+      [&] { return row->sketch && (row->sketch->bucket[random.below(32)] += 1, true); }};
   return random.of(kinds)();
 }
 
