@@ -74,7 +74,7 @@ TEST(ClickHouseClient, AnAnswerThatDoesNotSayWhereItEndsIsNone) {
 
 TEST(ClickHouseClient, HalfAnAnswerIsNone) {
   const std::string half = "HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n" + bytes_of(7);
-  EXPECT_NE(asked(half).find("8 bytes remaining"), std::string::npos) << asked(half);
+  EXPECT_NE(asked(half).find("8 bytes "), std::string::npos) << asked(half);
   const std::string in_a_row = FakeServer::whole(bytes_of(7) + "x");
   EXPECT_NE(asked(in_a_row).find("within a row"), std::string::npos) << asked(in_a_row);
 }
