@@ -17,7 +17,7 @@ struct HostileForeign : ForeignImporting {
   void expect_refused(const HostileFile& file) {
     SCOPED_TRACE(file.says);
     const IngestSummary done = take_file(std::string("x/") + file.name, file.bytes);
-    EXPECT_EQ(done.errors, 1) << findings();
+    EXPECT_GE(done.errors, 1) << findings();  // libarchive 3.7 reads on where 3.6 ends
     EXPECT_EQ(done.rows, 0);
     EXPECT_NE(findings().find(file.says), std::string::npos) << findings();
     EXPECT_EQ(count("run_verdict", "verdict = 'PASS'"), 0);
