@@ -46,23 +46,35 @@ bool is_day(std::string_view text) {
   return (year(of_year) / month(number_at(text, 5)) / day(number_at(text, 8))).ok();
 }
 
-bool is_utc_time(std::string_view text) {
+std::string utc_time(std::string_view text) {
+  using namespace std::chrono;
   constexpr size_t kDayEnd = 10, kSecondEnd = 19;
   if (text.size() < kSecondEnd || !is_day(text.substr(0, kDayEnd)) ||
       !has_shape(text.substr(kDayEnd, kSecondEnd - kDayEnd), "Tdd:dd:dd")) {
-    return false;
+    return "";
   }
   constexpr unsigned kMostSeconds = 60;  // a leap second
   if (number_at(text, 11) > 23 || number_at(text, 14) > 59 || number_at(text, 17) > kMostSeconds) {
-    return false;
+    return "";
   }
-  text.remove_prefix(kSecondEnd);
-  if (text.starts_with('.')) {
-    const auto end = std::find_if_not(text.begin() + 1, text.end(), is_digit);
-    if (end == text.begin() + 1) return false;
-    text.remove_prefix(static_cast<size_t>(end - text.begin()));
+  std::string_view rest = text.substr(kSecondEnd);
+  if (rest.starts_with('.')) {
+    const auto end = std::find_if_not(rest.begin() + 1, rest.end(), is_digit);
+    if (end == rest.begin() + 1) return "";
+    rest.remove_prefix(static_cast<size_t>(end - rest.begin()));
   }
-  return text.empty() || text == "Z" || text == "+00:00";
+  const std::string_view time = text.substr(0, text.size() - rest.size());
+  if (rest.empty() || rest == "Z" || rest == "+00:00") return std::string(time) + "Z";
+  const bool is_zone = has_shape(rest, "+dd:dd") || has_shape(rest, "-dd:dd");
+  if (!is_zone || number_at(rest, 1) > 23 || number_at(rest, 4) > 59) return "";
+  const auto of_year = static_cast<int>(number_at(text, 0) * 100 + number_at(text, 2));
+  const sys_days date = year(of_year) / month(number_at(text, 5)) / day(number_at(text, 8));
+  const minutes zone = hours(number_at(rest, 1)) + minutes(number_at(rest, 4));
+  const auto at = date + hours(number_at(text, 11)) + minutes(number_at(text, 14)) -
+                  (rest[0] == '-' ? -zone : zone);
+  // the seconds and their parts stay as they are written
+  return utc_text(system_clock::to_time_t(sys_seconds(at)), "%Y-%m-%dT%H:%M:") +
+         std::string(time.substr(kSecondEnd - 2)) + "Z";
 }
 
 }  // namespace greta

@@ -71,10 +71,14 @@ void set_statistics_of(TraceRow& row, const Fingerprint& f);
 /// The sketch of a fingerprint.
 RowSketch sketch_of(const Fingerprint& f, bool derived = false);
 
-/// Why no row of finite values can be what this one says of them: its statistics, or its sketch,
-/// rule each other out. "" when one can, as far as digits and the order of a sum let one tell, or
-/// when it says that not all are finite. `covers_n`: hash, mean and sums are of all that n counts.
+/// Why no row of finite values can be what this one says of them, however it was rounded: its
+/// statistics rule each other out. "" when one can, or when it says that not all are finite.
+/// `covers_n`: hash, mean and sums are of all that n counts.
 std::string fault_of(const TraceRow& row, bool covers_n);
+
+/// The same for what rounding can do that is coarser than any in use: the row stays, and somebody
+/// should look.
+std::string doubt_of(const TraceRow& row, bool covers_n);
 
 /// Columns of trace_row: where a row is, what it says, whether it stands for others, and all of
 /// them in the order of the table.

@@ -150,7 +150,16 @@ int ingest_paths(Options& options, IngestArguments& arguments) {
     print_summary(options, summary, dry_run);
   }
   if (summary.files > 0 && summary.taken == 0) {
-    std::fputs(("greta-db: nothing of this was taken; " + shapes_that_are_read()).c_str(), stderr);
+    std::string why;
+    for (const Finding& finding : summary.findings) {
+      if (finding.is_error && why.empty()) {
+        why = ": " + utf8::printable(finding.file) + ":" + std::to_string(finding.line) + ": " +
+              utf8::printable(finding.reason);
+      }
+    }
+    std::fputs(
+        ("greta-db: nothing of this was taken" + why + "\n" + shapes_that_are_read()).c_str(),
+        stderr);
     return kExitFail;
   }
   return summary.errors + summary.known_errors > 0 ? kExitFail : kExitDone;

@@ -135,9 +135,11 @@ std::string read_numbers(std::string_view array, std::string_view name, std::vec
     } else {
       const char* stop = std::find(p, end, ',');
       std::string_view word = trimmed({p, static_cast<size_t>(stop - p)});
-      if (!is_nonfinite_literal(word))
+      const bool is_null = word == "null";  // as JSON prints NaN
+      if (!is_null && !is_nonfinite_literal(word))
         return "a value of " + std::string(name) + " is not a number";
-      bool is_nan = word.ends_with('n') || word.ends_with('N') || word.ends_with(')');
+      const bool is_nan =
+          is_null || word.ends_with('n') || word.ends_with('N') || word.ends_with(')');
       value = std::copysign(is_nan ? std::nan("") : INFINITY, word.front() == '-' ? -1.0 : 1.0);
       p = stop;
     }

@@ -401,11 +401,13 @@ void LineReader::add_in_doubt(TraceRow& row, RowContext&& c, std::string&& extra
   row.flags |= of_row.flags;
   if (row.hash && line_algo != file_algo) row.flags |= kFlagOtherHash;
   if (states_nonfinite(kNan, row.nan) || states_nonfinite(kInf, row.inf) ||
-      hints_at_nonfinite(fields)) {
+      (!row_format.has_begun && hints_at_nonfinite(fields))) {  // there `extra` is the writer's own
     row.flags |= kFlagNonfiniteStatistic;
   }
   if (std::string fault = fault_of(row, line_algo == kWholeRowHash); !fault.empty()) {
     refusal = "a row that contradicts itself: its " + fault;
+  } else if (std::string doubt = doubt_of(row, line_algo == kWholeRowHash); !doubt.empty()) {
+    warn("a row that is hard to believe: its " + doubt);
   }
   row.context_id = context(std::move(c), std::move(extra));
   row.line = line_no;

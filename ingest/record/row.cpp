@@ -29,6 +29,21 @@ constexpr std::array kRowKeys{kEvent,   kPrompt,        kPhase,  kLayer,  kPosId
                               kInf,     kNzCount,       kSketch, kSample};
 constexpr std::array kStatisticKeys{kN, kHash, kMin, kMax, kMean, kAbsSum, kNan, kInf, kNzCount};
 
+/// 5 of "5" and of "5.0".
+std::optional<int64_t> whole_number(std::string_view token) {
+  if (const auto value = text::number<int64_t>(token)) return value;
+  const auto value = real(token);
+  const bool is_whole = value && std::fabs(*value) <= 1e15 && *value == std::trunc(*value);
+  return is_whole ? std::optional(static_cast<int64_t>(*value)) : std::nullopt;
+}
+
+/// The bits of a hash: decimal, unsigned or signed, or 0x and hexadecimal digits.
+std::optional<uint64_t> hash_of(std::string_view token) {
+  if (const auto value = text::number<uint64_t>(token)) return value;
+  const auto value = integer(token);
+  return value ? std::optional(static_cast<uint64_t>(*value)) : std::nullopt;
+}
+
 class RowLine {
  public:
   explicit RowLine(LineReader& in) : in_(in), fields_(in.fields) {}
@@ -46,13 +61,14 @@ class RowLine {
   std::string phase() const;
   Fingerprint of_values() const;
   Fingerprint stated();
+  Fingerprint as_far_as_finite(const Fingerprint& f);
   void set_sample(TraceRow& row, const Fingerprint& f);
   void set_fingerprint(TraceRow& row, const Fingerprint& f);
 
   LineReader& in_;
   Fields& fields_;
   std::string_view tensor_, values_, sketch_;  // as written
-  bool has_sketch_ = false;
+  bool has_sketch_ = false, says_nonfinite_ = false;
 };
 
 /// A field is written once, and is one of the row's.
@@ -106,7 +122,7 @@ std::string_view RowLine::required(Key key) const {
 
 int64_t RowLine::whole(Key key, int64_t low, int64_t high) const {
   const std::string_view token = required(key);
-  const auto value = text::number<int64_t>(token);
+  const auto value = whole_number(token);
   if (value && *value >= low && *value <= high) return *value;
   throw BadRow{std::string(kKeyNames[key]) + " " + std::string(token.substr(0, 64)) +
                " is not an integer from " + std::to_string(low) + " to " + std::to_string(high)};
@@ -117,17 +133,16 @@ std::optional<int64_t> RowLine::whole_if_known(Key key, int64_t low, int64_t hig
   return whole(key, low, high);
 }
 
-/// NaN for null.
+/// NaN for null, and for what is not finite however it is spelled.
 double RowLine::real_of(Key key) const {
   const std::string_view token = required(key);
-  if (token == "null") return std::nan("");
-  const auto value = real(token);
-  if (value && std::isfinite(*value)) return *value;
+  if (token == "null" || is_nonfinite_literal(token)) return std::nan("");
+  if (const auto value = real(token)) return std::isfinite(*value) ? *value : std::nan("");
   throw BadRow{std::string(kKeyNames[key]) + " " + std::string(token.substr(0, 64)) +
-               " is not a finite number"};
+               " is not a number"};
 }
 
-/// As greta_row.prompt: a name that was declared, or none where no second one is.
+/// As greta_row.prompt: a name, or none where no second one was declared.
 int64_t RowLine::prompt() {
   std::unordered_set<std::string>& declared = in_.row_format.prompts;
   if (is_absent(fields_.token[kPrompt])) {
@@ -136,10 +151,7 @@ int64_t RowLine::prompt() {
     return in_.prompt(*declared.begin());
   }
   const std::string name = word(fields_.token[kPrompt], "prompt", kMaxNameBytes);
-  if (!declared.contains(name)) {
-    throw BadRow{"prompt " + name.substr(0, 64) + " is in no run_prompt line before"};
-  }
-  return in_.prompt(name);
+  return in_.prompt(name);  // its run_prompt line may come behind it
 }
 
 std::string RowLine::phase() const {
@@ -174,8 +186,8 @@ Fingerprint RowLine::stated() {
   Fingerprint f;
   constexpr auto kMost = static_cast<int64_t>(kMaxFingerprintValues);
   f.n = static_cast<uint64_t>(whole(kN, 0, kMost));
-  const auto hash = text::number<uint64_t>(unquoted(required(kHash)));
-  if (!hash) throw BadRow{"hash is not an unsigned 64-bit integer"};
+  const auto hash = hash_of(unquoted(required(kHash)));
+  if (!hash) throw BadRow{"hash is not a 64-bit integer"};
   f.hash = *hash;
   f.min = static_cast<float>(real_of(kMin));
   f.max = static_cast<float>(real_of(kMax));
@@ -191,10 +203,28 @@ Fingerprint RowLine::stated() {
     if (fields_.sketch.size() != f.sketch.size()) throw BadRow{"a sketch is 32 numbers"};
     std::copy(fields_.sketch.begin(), fields_.sketch.end(), f.sketch.begin());
   }
-  if (const char* fault = fault_of(f)) {
+  if (const char* fault = fault_of(as_far_as_finite(f))) {
     throw BadRow{std::string("no values have this fingerprint: ") + fault};
   }
   return f;
+}
+
+/// The fingerprint for fault_of(): what NaN or infinity has made of statistics is no contradiction.
+/// A statistic that is not finite though no value is said to be tells that one was.
+Fingerprint RowLine::as_far_as_finite(const Fingerprint& f) {
+  Fingerprint checked = f;
+  const bool all_finite = f.nan + f.inf == 0 && f.n > 0;
+  const bool is_odd = std::isnan(f.min) || std::isnan(f.max) || std::isnan(f.mean);
+  if (is_odd && all_finite) says_nonfinite_ = true;
+  if (is_odd && f.nan + f.inf < f.n) {
+    checked.min = checked.max = 0;
+    checked.mean = 0;
+  } else if (f.nan + f.inf == f.n) {
+    checked.min = checked.max = std::nanf("");
+    checked.mean = std::nan("");
+  }
+  if (std::isnan(f.abs_sum)) checked.abs_sum = static_cast<double>(f.nz_count);  // it overflowed
+  return checked;
 }
 
 void RowLine::set_sample(TraceRow& row, const Fingerprint& f) {
@@ -209,6 +239,10 @@ void RowLine::set_sample(TraceRow& row, const Fingerprint& f) {
 
 void RowLine::set_fingerprint(TraceRow& row, const Fingerprint& f) {
   set_statistics_of(row, f);
+  for (std::optional<double>* statistic : {&row.min, &row.max, &row.mean, &row.abs_sum}) {
+    if (*statistic && !std::isfinite(**statistic)) statistic->reset();
+  }
+  if (says_nonfinite_) row.flags |= kFlagNonfiniteStatistic;
   if (f.n == 0) return;  // equal hashes of no values say nothing
   row.hash = f.hash;
   in_.file_algo = in_.line_algo;

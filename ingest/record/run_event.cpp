@@ -62,8 +62,10 @@ void read_attributes(const Json& object, RunEvent& event) {
   if (attributes == nullptr) return;
   if (!attributes->is_object()) throw BadField{"attributes is not an object"};
   const auto add = [&event](const std::string& name, const Json& value) {
-    if (!value.is_string()) throw BadField{"attribute " + name + " is not a text"};
-    event.attributes.emplace_back(name, value.get<std::string>());
+    if (value.is_null()) return;
+    if (value.is_structured()) throw BadField{"attribute " + name + " is no text, number or list"};
+    event.attributes.emplace_back(name,
+                                  value.is_string() ? value.get<std::string>() : value.dump());
   };
   for (const auto& [name, value] : attributes->items()) {
     if (!value.is_array()) {
@@ -141,15 +143,21 @@ void check_fields(const Json& object, std::initializer_list<std::string_view> kn
   }
 }
 
-void check_time(const std::string& text, const char* name) {
-  check(text.empty() || is_utc_time(text),
-        std::string(name) + " is not a time in UTC as 2026-02-07T12:00:00Z");
+/// Puts a time into UTC.
+void take_time(std::string& text, const char* name) {
+  if (text.empty()) return;
+  const std::string utc = utc_time(text);
+  check(!utc.empty(),
+        std::string(name) + " " + text.substr(0, 64) + " is not a time as 2026-02-07T12:00:00Z");
+  text = utc;
 }
 
-void check_sha256(const std::string& text, const char* name) {
+/// Puts a hash into small letters.
+void take_sha256(std::string& text, const char* name) {
+  for (char& c : text) c = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
   check(text.empty() ||
             (text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos),
-        std::string(name) + " is not 64 lower-case hexadecimal digits");
+        std::string(name) + " is not 64 hexadecimal digits");
 }
 
 void check_names(const RunEvent& event) {
@@ -172,7 +180,7 @@ void read_row_format_start(const Json& object, RunEvent& event) {
   event.experiment = text_field(object, "experiment");
   event.date = day_field(object, "date");
   event.started_at = text_field(object, "started_at");
-  check_time(event.started_at, "started_at");
+  take_time(event.started_at, "started_at");
   event.mode = text_field(object, "mode");
   check_names(event);
   read_attributes(object, event);
@@ -183,14 +191,14 @@ void read_row_format_start(const Json& object, RunEvent& event) {
   }
   for (const char* name :
        {"commit", "mode", "dtype", "backend", "model", "model_sha256", "model_root"}) {
-    const std::string value = text_field(object, name);
-    if (std::string_view(name).starts_with("model_")) check_sha256(value, name);
+    std::string value = text_field(object, name);
+    if (std::string_view(name).starts_with("model_")) take_sha256(value, name);
     if (!value.empty()) event.attributes.emplace_back(name, value);
   }
   if (const Json* seed = field(object, "seed")) {
-    const bool fits = !seed->is_number_unsigned() || seed->get<uint64_t>() <= INT64_MAX;
-    check(seed->is_number_integer() && fits, "seed is not a 64-bit integer");
-    event.attributes.emplace_back("seed", seed->dump());
+    const std::string number = seed->is_string() ? seed->get<std::string>() : seed->dump();
+    check(text::number<int64_t>(number).has_value(), "seed is not a 64-bit integer");
+    event.attributes.emplace_back("seed", number);
   }
 }
 
@@ -207,7 +215,7 @@ void read_row_format_line(const Json& object, RunEvent& event) {
     check_fields(object, {"event", "prompt", "n_tokens", "text_sha256", "token_ids", "plan"});
     event.kind = RunEvent::kPrompt;
     read_prompt(object, "prompt", event);
-    if (event.text_sha256) check_sha256(*event.text_sha256, "text_sha256");
+    if (event.text_sha256) take_sha256(*event.text_sha256, "text_sha256");
     const Json* ids = field(object, "token_ids");
     if (ids == nullptr) return;
     const auto n = static_cast<int64_t>(ids->size());
@@ -218,7 +226,7 @@ void read_row_format_line(const Json& object, RunEvent& event) {
   check_fields(object, {"event", "status", "rows", "finished_at"});
   event.kind = RunEvent::kEnd;
   read_end(object, event);
-  check_time(event.finished_at, "finished_at");
+  take_time(event.finished_at, "finished_at");
   check(event.rows.has_value(), "run_end without rows, their number");
 }
 
