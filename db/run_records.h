@@ -88,6 +88,10 @@ inline constexpr const char* kIsAnnouncedAsTwo =
 
 // All of these run inside the caller's transaction and throw SQLite::Exception.
 
+/// A type of numbers as tolerances spell it: f32 of float32, torch.float32, F32 and float; f16,
+/// f64, bf16 and f8_e4m3fn likewise.
+std::string canonical_dtype(std::string_view spelling);
+
 /// `name`, or NAME#2, NAME#3, ... when a run has it.
 std::string free_run_name(SQLite::Database& db, const std::string& name);
 

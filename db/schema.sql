@@ -24,6 +24,7 @@ CREATE TABLE run (
   finished_at TEXT                                -- ISO 8601 UTC
 ) STRICT;
 CREATE INDEX run_by_experiment ON run(experiment);
+CREATE INDEX run_by_commit ON run(commit_sha);
 
 -- A prompt of one run; ids ascend in the order in which prompts were first seen.
 CREATE TABLE prompt (
@@ -581,13 +582,13 @@ CREATE TABLE lineage_member (
   run_id   INTEGER PRIMARY KEY REFERENCES run(id),
   lineage  TEXT NOT NULL,
   injected INTEGER NOT NULL,                      -- 1: with a fault on purpose, so that no run is held against it
-  run      TEXT NOT NULL,                         -- these as run has them; '' unknown
+  run      TEXT NOT NULL,                         -- these as run has them; where unknown, the first date and the last start of a day: '' and '~'
   date     TEXT NOT NULL,
   started_at TEXT NOT NULL,
   seed     INTEGER,
   synthetic INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX lineage_member_by_time ON lineage_member(lineage, seed, synthetic, date, started_at, length(run), run);
+CREATE INDEX lineage_member_by_time ON lineage_member(lineage, seed, synthetic, date, started_at, run_id);
 
 -- The run that those of its lineage are held against, where somebody chose one (`greta-db baseline set`).
 CREATE TABLE pinned_baseline (

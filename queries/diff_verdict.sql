@@ -5,7 +5,7 @@ SELECT
   v.run_a AS run_a,                                    -- run.name
   v.run_b AS run_b,                                    -- run.name
   v.verdict AS verdict,                                -- the one to act on: strict_verdict where the mode promises equal bits, or where no difference is measured; else numeric_verdict
-  v.strict_verdict AS strict_verdict,                  -- FAIL, NO_EVIDENCE, INCOMPARABLE, INCOMPLETE: one of the two did not end; PASS: all rows are bitwise equal
+  v.strict_verdict AS strict_verdict,                  -- FAIL, NO_EVIDENCE, INCOMPARABLE, INCOMPLETE: one of the two is not whole; PASS: all rows are bitwise equal
   v.numeric_verdict AS numeric_verdict,                -- the same, ROUNDING read as MATCH and UNKNOWN as INCOMPARABLE
   v.pairs AS pairs,                                    -- rows of both
   v.compared AS compared,                              -- of those, where something decides
@@ -31,7 +31,7 @@ SELECT
   v.caused_by AS caused_by,                            -- what it follows from, in words, where that is the choice of another token
   v.why_not IS NULL AS comparable,                     -- 0: rows of the one cannot be compared with rows of the other
   v.why_not AS why_not,                                -- the reason, in words
-  v.incomplete_why AS incomplete_why,                  -- which of the two did not end, so that rows of it may be lacking; NULL: both did
+  v.incomplete_why AS incomplete_why,                  -- which of the two is not whole, and why; NULL: both are
   v.run_a_id AS run_a_id,                              -- run.id
   v.run_b_id AS run_b_id                               -- run.id
 FROM diff_now v

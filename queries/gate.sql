@@ -2,6 +2,22 @@
 -- asked: may it be merged? Its own verdict, and what changed since its baseline (view change), differences that
 -- are waived (view waived) left out of both. What is waived counts again once its last day is over.
 CREATE VIEW gate AS
+WITH
+  -- runs of the experiment that differ from the run n in one field of the lineage alone; SQLite resolves n where this is
+  -- used. spelling: one of the two does not state it, or they differ in case alone, so it may be the same
+  beside(field, value, spelling) AS NOT MATERIALIZED (
+    SELECT max(f.field), max(f.other), max(f.other IS NULL OR f.own IS NULL OR lower(f.other) = lower(f.own))
+    FROM (
+      SELECT
+        o.id AS id, k.column1 AS field,
+        CASE k.column1 WHEN 'mode' THEN n.mode WHEN 'dtype' THEN n.dtype ELSE (
+          SELECT t.value FROM attribute t WHERE t.run_id = n.id AND t.dim = k.column1 ORDER BY t.rank, t.value LIMIT 1) END AS own,
+        CASE k.column1 WHEN 'mode' THEN o.mode WHEN 'dtype' THEN o.dtype ELSE (
+          SELECT t.value FROM attribute t WHERE t.run_id = o.id AND t.dim = k.column1 ORDER BY t.rank, t.value LIMIT 1) END AS other
+      FROM run o CROSS JOIN (VALUES ('mode'), ('dtype'), ('backend'), ('model'), ('suite'), ('kv_cache')) k
+      WHERE o.experiment = n.experiment AND o.id <> n.id AND NOT (SELECT m.injected FROM lineage_member m WHERE m.run_id = o.id)
+        AND EXISTS (SELECT 1 FROM prompt q JOIN prompt w ON w.run_id = o.id AND w.name = q.name WHERE q.run_id = n.id)) f
+    WHERE f.own IS NOT f.other GROUP BY f.id HAVING count(*) = 1)
 SELECT
   r.name AS run,                                       -- run.name
   CASE x.gate WHEN 'strict' THEN x.strict_answer ELSE x.numeric_answer END AS answer, -- of that gate: PASS, or why not: FAIL, INCOMPLETE, NO_EVIDENCE, INCOMPARABLE, UNJUDGED
@@ -54,28 +70,11 @@ SELECT
   ifnull(e.pairs - c.pairs, 0) AS waived_rows,         -- rows that differ from the baseline's and are waived
   ifnull(e.divergent - c.divergent, 0) AS waived_changed_rows, -- of those, beyond rounding
   c.change AS unwaived_change,                         -- change, what is waived left out; BROKEN and CHANGED fail (numerically, unless rounding alone turned the strict verdict), INCOMPARABLE cannot pass
-  CASE WHEN 'INCOMPLETE' IN (g.strict_verdict, g.numeric_verdict) THEN (
-    SELECT CASE
-      WHEN r.status IN ('running', 'failed') THEN 'it did not end (status ' || r.status || ')'
-      WHEN g.unmet > 0 THEN CASE g.unmet WHEN 1 THEN '1 row that it declares or says it wrote is not there'
-        ELSE printf('%d rows that it declares or says it wrote are not there', g.unmet) END || ifnull((
-          SELECT ', first ' || t.name || CASE WHEN l.layer < 0 THEN '' ELSE ' of layer ' || l.layer END || ', prompt ' || q.name
-            || CASE l.side WHEN 0 THEN ', prefill' ELSE ', decode' END
-          FROM plan l
-          JOIN tensor t ON t.id = l.tensor_id
-          JOIN prompt q ON q.id = l.prompt_id
-          WHERE l.run_id = r.id AND NOT EXISTS (
-            SELECT 1 FROM trace_row y
-            WHERE y.run_id = l.run_id AND y.prompt_id = l.prompt_id AND y.side = l.side
-              AND y.layer = l.layer AND y.tensor_id = l.tensor_id AND y.pos_id >= 0 AND (y.flags & 8) = 0)
-          ORDER BY q.id, l.layer < 0, l.layer, t.ord, l.side LIMIT 1), '')
-      WHEN s.unended THEN 'an ingest of its files has not ended'
-      ELSE s.rejected || ' lines or files of it were not taken: ' || s.rejected_why END
-    FROM run_state s WHERE s.run_id = r.id) END AS incomplete_why, -- why a verdict of its own is INCOMPLETE
+  CASE WHEN 'INCOMPLETE' IN (g.strict_verdict, g.numeric_verdict) THEN (SELECT s.incomplete_why FROM run_state s WHERE s.run_id = r.id) END AS incomplete_why, -- why a verdict of its own is INCOMPLETE
   CASE WHEN x.baseline_id IS NULL THEN CASE
       WHEN (SELECT m.injected FROM lineage_member m WHERE m.run_id = r.id) THEN 'a fault was injected, so it is compared with nothing'
       WHEN r.commit_sha IS NULL THEN 'no run of its lineage came before it'
-      ELSE 'no run of its lineage is of a commit before its own' END END AS no_baseline_why, -- why it has no baseline
+      ELSE 'no run of its lineage is of a commit before its own' END || ifnull('; it ' || x.beside, '') END AS no_baseline_why, -- why it has no baseline
   (SELECT w.unjudged_texts FROM run_verdict w WHERE w.run_id = r.id) AS unjudged_texts, -- see run_verdict
   r.experiment AS experiment,                          -- literal directory: b3_66_v2
   r.mode AS mode,                                      -- as_designed, kv_aligned, batch_invariant; NULL unknown
@@ -89,31 +88,32 @@ FROM (
     CASE
       WHEN g.strict_verdict = 'FAIL' OR c.change IN ('BROKEN', 'CHANGED', 'ROUNDING') THEN 'FAIL'
       WHEN g.strict_verdict IS NOT 'PASS' THEN ifnull(g.strict_verdict, 'UNJUDGED')
-      WHEN k.baseline_id IS NULL OR c.change IN ('SAME', 'FIXED') THEN 'PASS'
+      WHEN k.baseline_id IS NULL AND NOT k.may_have_one OR c.change IN ('SAME', 'FIXED') THEN 'PASS'
       ELSE 'INCOMPARABLE'
     END AS strict_answer,
-    CASE
-      -- BROKEN may be the strict verdict alone: by rounding, where values are the same but for that
+    CASE  -- BROKEN may be the strict verdict alone: by rounding, where values are the same but for that
       WHEN g.numeric_verdict = 'FAIL' OR c.change = 'CHANGED' OR c.change = 'BROKEN' AND c.numeric_verdict = 'FAIL' THEN 'FAIL'
       WHEN g.numeric_verdict IS NOT 'PASS' THEN ifnull(g.numeric_verdict, 'UNJUDGED')
-      WHEN k.baseline_id IS NULL OR c.change IN ('SAME', 'FIXED', 'ROUNDING')
+      WHEN k.baseline_id IS NULL AND NOT k.may_have_one OR c.change IN ('SAME', 'FIXED', 'ROUNDING')
         OR c.change = 'BROKEN' AND c.numeric_verdict = 'PASS' THEN 'PASS'
       ELSE 'INCOMPARABLE'
     END AS numeric_answer
   FROM (
-    -- level: gate where something is waived, which is left out
-    SELECT p.*, CASE WHEN EXISTS (
-        SELECT 1 FROM verdict g WHERE g.run_id = p.run_id AND g.level = 'gate' AND g.until >= date('now')) THEN 'gate' ELSE 'run' END AS level
+    SELECT p.*,  -- level: gate where something is waived, which is left out
+      CASE WHEN p.baseline_id IS NULL AND NOT p.injected THEN EXISTS (SELECT 1 FROM beside b WHERE b.spelling) ELSE 0 END AS may_have_one,
+      CASE WHEN p.baseline_id IS NULL AND NOT p.injected THEN (
+        SELECT printf('differs from %d run%s in %s: ', count(*), CASE count(*) WHEN 1 THEN '' ELSE 's' END, b.field) || ifnull(b.value, 'not stated')
+        FROM beside b GROUP BY b.field, b.value ORDER BY max(b.spelling) DESC, count(*) DESC, b.field, b.value LIMIT 1) END AS beside,
+      CASE WHEN EXISTS (SELECT 1 FROM verdict g WHERE g.run_id = p.run_id AND g.level = 'gate' AND g.until >= date('now')) THEN 'gate' ELSE 'run' END AS level
     FROM (
-      SELECT l.run_id AS run_id, l.baseline_id AS baseline_id, 1 AS own_baseline FROM lineage l
+      SELECT l.run_id AS run_id, l.baseline_id AS baseline_id, 1 AS own_baseline, l.injected AS injected FROM lineage l
       UNION ALL
-      SELECT c.run_id, c.baseline_id, 0 FROM run_change c
-      WHERE c.level = 'run' AND c.baseline_id IS NOT (SELECT l.baseline_id FROM lineage l WHERE l.run_id = c.run_id)) p) k
+      SELECT c.run_id, c.baseline_id, 0, 0 FROM run_change c
+      WHERE c.level = 'run' AND c.baseline_id IS NOT (SELECT l.baseline_id FROM lineage l WHERE l.run_id = c.run_id)) p JOIN run n ON n.id = p.run_id) k
   LEFT JOIN verdict g ON g.run_id = k.run_id AND g.level = k.level AND g.item = ''
   LEFT JOIN change_since c ON c.run_id = k.run_id AND c.baseline_id = k.baseline_id AND c.level = k.level
 ) x
-JOIN run r ON r.id = x.run_id
-LEFT JOIN run a ON a.id = x.baseline_id
+JOIN run r ON r.id = x.run_id LEFT JOIN run a ON a.id = x.baseline_id
 LEFT JOIN verdict v ON v.run_id = x.run_id AND v.level = 'run' AND v.item = ''
 LEFT JOIN verdict g ON g.run_id = x.run_id AND g.level = x.level AND g.item = ''
 LEFT JOIN change_since c ON c.run_id = x.run_id AND c.baseline_id = x.baseline_id AND c.level = x.level

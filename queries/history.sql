@@ -34,4 +34,4 @@ FROM run r
 JOIN lineage_member m ON m.run_id = r.id
 LEFT JOIN verdict v ON v.run_id = r.id AND v.level = 'run' AND v.item = ''
 WHERE NOT EXISTS (SELECT 1 FROM directory_level d WHERE d.run_id = r.id)
-ORDER BY r.date, r.started_at, r.experiment, length(r.name), r.name;
+ORDER BY m.date, m.started_at, r.id;

@@ -2,8 +2,9 @@
 -- lineage is the runs of one experiment, mode, backend, dtype, model, suite and type of the KV cache. The baseline is
 -- the run that somebody pinned for the lineage, else the last run of the lineage and seed before this one: of the
 -- nearest ancestor of its commit that has one, where the commit is known (commit_node), by first parents before any
--- others; else by time, and then by name: #10 is after #2. It is never of the same commit. A run whose rows cannot be
--- compared with its own is taken only if there is no other.
+-- others; else by time: by date, then by when they started, then in the order of their ingest; runs that do not say when
+-- they started are after those that do. It is never of the same commit; COMMIT-dirty is another one, held against COMMIT. A run whose rows cannot be compared with its
+-- own is taken only if there is no other.
 CREATE VIEW lineage AS
 SELECT
   b.lineage AS lineage,                                -- experiment/mode/backend/dtype/model/suite; /kv_cache=TYPE behind it where that is not f32
@@ -21,28 +22,43 @@ FROM (
     r.*,
     CASE WHEN NOT r.injected THEN coalesce(
       (SELECT p.run_id FROM pinned_baseline p WHERE p.lineage = r.lineage AND p.run_id <> r.run_id),
+      -- what was changed in a checkout is held against what was checked out
+      (SELECT b.run_id FROM run o CROSS JOIN baseline_candidate b ON b.run_id = o.id
+       WHERE r.stated_sha LIKE '%-dirty' AND o.commit_sha = substr(r.stated_sha, 1, length(r.stated_sha) - 6)
+         AND b.lineage = r.lineage AND b.seed IS r.seed AND b.synthetic = r.synthetic
+       ORDER BY b.date DESC, b.started_at DESC, b.run_id DESC LIMIT 1),
       (SELECT w.run_id
        FROM (
          SELECT
-           CASE WHEN u.sha IS NULL OR u.ord IS NOT NULL THEN (
-             SELECT c.run_id
-             FROM (
-               SELECT b.run_id AS run_id FROM baseline_candidate b
-               WHERE b.lineage = r.lineage AND b.seed IS r.seed AND b.synthetic = r.synthetic
-                 -- before it, unless an ancestor is looked for: a blob is after every text. The index finds the
-                 -- first: by a text of no column (+), else SQLite takes the date alone from it
-                 AND (b.date, b.started_at, length(b.run), b.run)
-                   < (CASE WHEN u.ord IS NULL THEN r.date ELSE x'' END, +r.started_at, length(r.run), r.run)
-                 AND CASE WHEN u.ord IS NOT NULL THEN u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g'
-                   ELSE (b.stated_sha IS NULL OR r.stated_sha IS NULL  -- as many digits as both have
-                     OR substr(b.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha))))
-                       <> substr(r.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha))))) END
-               ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC
-               LIMIT -1) c  -- the last first, so that few are asked whether they can be compared
-             WHERE CASE WHEN u.comparable
-               THEN (SELECT q.why_not FROM run_pair q WHERE q.run_a_id = c.run_id AND q.run_b_id = r.run_id) IS NULL
-               ELSE 1 END
-             LIMIT 1) END AS run_id
+           (SELECT c.run_id
+            FROM (
+              -- where no ancestor is looked for: those before it in time, the last first, so that few are asked whether
+              -- they can be compared
+              SELECT t.run_id
+              FROM (
+                SELECT b.run_id AS run_id FROM baseline_candidate b
+                WHERE u.sha IS NULL AND b.lineage = r.lineage AND b.seed IS r.seed AND b.synthetic = r.synthetic
+                  -- the index finds the first: by a text of no column (+), else SQLite takes the date alone from it
+                  AND (b.date, b.started_at, b.run_id) < (r.date, +r.started_at, r.run_id)
+                  AND (b.stated_sha IS NULL OR r.stated_sha IS NULL OR instr(b.stated_sha, '-') > 0 <> instr(r.stated_sha, '-') > 0  -- one is -dirty
+                    -- as many digits as both have
+                    OR substr(b.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha))))
+                      <> substr(r.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha)))))
+                ORDER BY b.date DESC, b.started_at DESC, b.run_id DESC
+                LIMIT -1) t
+              UNION ALL
+              SELECT t.run_id  -- else those of the ancestor
+              FROM (
+                SELECT b.run_id AS run_id
+                FROM run o CROSS JOIN baseline_candidate b ON b.run_id = o.id
+                WHERE u.ord IS NOT NULL AND o.commit_sha BETWEEN substr(u.sha, 1, 7) AND u.sha AND u.sha < o.commit_sha || 'g'
+                  AND b.lineage = r.lineage AND b.seed IS r.seed AND b.synthetic = r.synthetic
+                ORDER BY b.date DESC, b.started_at DESC, b.run_id DESC
+                LIMIT -1) t) c
+            WHERE CASE WHEN u.comparable
+              THEN (SELECT q.why_not FROM run_pair q WHERE q.run_a_id = c.run_id AND q.run_b_id = r.run_id) IS NULL
+              ELSE 1 END
+            LIMIT 1) AS run_id
          FROM (
            -- its own commit, where ord is NULL, then ancestors, the nearest first, down to the first that a run of
            -- the lineage is of; all of that a second time for runs that cannot be compared

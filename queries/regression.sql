@@ -4,7 +4,10 @@
 CREATE VIEW regression AS
 WITH RECURSIVE
   c AS MATERIALIZED (
-    SELECT v.*, n.seed AS seed, n.synthetic AS synthetic FROM change v CROSS JOIN run n ON n.id = v.run_id),
+    SELECT v.*, n.seed AS seed, n.synthetic AS synthetic, lag(v.run_id) OVER before AS prior_id, lag(v.change) OVER before AS prior_change,
+      EXISTS (SELECT 1 FROM pinned_baseline p WHERE p.lineage = v.lineage AND p.run_id = v.baseline_id) AS pinned
+    FROM change v CROSS JOIN run n ON n.id = v.run_id
+    WINDOW before AS (PARTITION BY v.lineage, n.seed, n.synthetic ORDER BY v.commit_ord, v.date, ifnull(v.started_at, '~'), v.run_id)),
   -- the row of the run w where the run x first differs from its baseline; SQLite resolves x and w where this is used
   place(hash) AS NOT MATERIALIZED (
     SELECT t.hash
@@ -17,13 +20,12 @@ WITH RECURSIVE
       x.*, x.change = 'BROKEN' AS broken,
       (SELECT (SELECT p.hash FROM place p) FROM (SELECT x.baseline_id AS run_id) w) AS was
     FROM c x
-    WHERE x.change IN ('BROKEN', 'CHANGED')),
+    -- held against a pinned run, what follows a bad run is not bad anew
+    WHERE x.change IN ('BROKEN', 'CHANGED') AND NOT (x.pinned AND ifnull(x.prior_change, '') IN ('BROKEN', 'CHANGED'))),
   -- commits that have such a run's commit among their ancestors
   descendant(bad_id, sha, ord) AS MATERIALIZED (
-    SELECT x.run_id, k.sha, k.ord FROM bad x
-    CROSS JOIN commit_node k ON k.sha >= x.commit_sha AND k.sha < x.commit_sha || 'g' AND k.ord = x.commit_ord
-    UNION
-    SELECT d.bad_id, n.sha, n.ord
+    SELECT x.run_id, k.sha, k.ord FROM bad x CROSS JOIN commit_node k ON k.sha >= x.commit_sha AND k.sha < x.commit_sha || 'g' AND k.ord = x.commit_ord
+    UNION SELECT d.bad_id, n.sha, n.ord
     FROM descendant d CROSS JOIN commit_parent p ON p.parent = d.sha CROSS JOIN commit_node n ON n.sha = p.sha),
   -- runs w after such a run x, of its seed, that pass again, or have the values again that x's baseline had where
   -- they first changed (restored); there: w changed there itself
@@ -45,13 +47,13 @@ WITH RECURSIVE
     FROM bad x
     JOIN c w ON w.lineage = x.lineage AND w.seed IS x.seed AND w.synthetic = x.synthetic
     WHERE CASE WHEN x.commit_ord <> w.commit_ord THEN w.commit_ord > x.commit_ord
-        ELSE (ifnull(w.date, ''), ifnull(w.started_at, ''), length(w.run), w.run)
-          > (ifnull(x.date, ''), ifnull(x.started_at, ''), length(x.run), x.run) END
+        ELSE (ifnull(w.date, ''), ifnull(w.started_at, '~'), w.run_id)
+          > (ifnull(x.date, ''), ifnull(x.started_at, '~'), x.run_id) END
       AND CASE WHEN x.broken AND w.verdict = 'PASS' OR w.run_id = x.baseline_id OR x.was = (SELECT p.hash FROM place p) THEN
         x.commit_ord <> w.commit_ord IS NOT 1
           OR EXISTS (SELECT 1 FROM descendant d WHERE d.bad_id = x.run_id AND d.ord = w.commit_ord) END),
   mended AS (
-    SELECT l.*, row_number() OVER (PARTITION BY l.bad_id ORDER BY l.commit_ord, l.date, l.started_at, length(l.run), l.run) AS nth
+    SELECT l.*, row_number() OVER (PARTITION BY l.bad_id ORDER BY l.commit_ord, l.date, ifnull(l.started_at, '~'), l.run_id) AS nth
     FROM later l
     WHERE CASE WHEN NOT l.broken THEN l.restored ELSE l.verdict = 'PASS' AND NOT ifnull(l.differs, 0) END),
   -- of the merges among them: what each parent was like, by the nearest run of its history
@@ -64,15 +66,13 @@ WITH RECURSIVE
            (SELECT b.run_id FROM baseline_candidate b
             WHERE b.lineage = f.lineage AND b.seed IS f.seed AND b.synthetic = f.synthetic
               AND u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g'
-            ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC LIMIT 1) AS run_id
+            ORDER BY b.date DESC, b.started_at DESC, b.run_id DESC LIMIT 1) AS run_id
          FROM (
            WITH RECURSIVE up(aside, sha, ord) AS (  -- as in lineage
-             SELECT 0, n.sha, n.ord FROM commit_node n WHERE n.sha = p.parent
-             UNION
+             SELECT 0, n.sha, n.ord FROM commit_node n WHERE n.sha = p.parent UNION
              SELECT w.aside OR q.nth > 0, n.sha, n.ord
              FROM up w CROSS JOIN commit_parent q ON q.sha = w.sha CROSS JOIN commit_node n ON n.sha = q.parent
-             ORDER BY 1, 3 DESC)
-           SELECT up.sha AS sha FROM up) u
+             ORDER BY 1, 3 DESC) SELECT up.sha AS sha FROM up) u
          LIMIT -1) w  -- each is asked for once
        WHERE w.run_id IS NOT NULL LIMIT 1) AS run_id
     FROM bad f
@@ -86,7 +86,7 @@ WITH RECURSIVE
       row_number() OVER (
         PARTITION BY x.baseline_id, x.change, x.lineage, x.seed, x.synthetic, x.commit_ord,
           CASE WHEN x.commit_ord IS NULL THEN coalesce(x.commit_sha, x.run_id) END
-        ORDER BY ifnull(x.date, ''), ifnull(x.started_at, ''), length(x.run), x.run) AS nth
+        ORDER BY ifnull(x.date, ''), ifnull(x.started_at, '~'), x.run_id) AS nth
     FROM bad x
     -- what mends a change is none
     WHERE (x.broken OR x.run_id NOT IN (SELECT l.run_id FROM later l WHERE l.there AND l.restored))
@@ -113,8 +113,8 @@ SELECT
   m.commit_sha AS fixed_commit,                        -- its commit
   m.date AS fixed_date,                                -- its date
   f.run_id AS first_bad_id,                            -- run.id
-  f.baseline_id AS last_good_id                        -- run.id
+  a.id AS last_good_id                                 -- run.id
 FROM told f
-CROSS JOIN run a ON a.id = f.baseline_id
+CROSS JOIN run a ON a.id = CASE WHEN f.pinned THEN ifnull(f.prior_id, f.baseline_id) ELSE f.baseline_id END
 LEFT JOIN mended m ON m.bad_id = f.run_id AND m.nth = 1
 WHERE f.nth = 1;

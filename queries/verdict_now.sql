@@ -8,7 +8,7 @@ SELECT
   v.mode AS mode,                                      -- as_designed, kv_aligned, batch_invariant; NULL unknown
   v.commit_sha AS commit_sha,                          -- commit of the engine that ran
   v.date AS date,                                      -- YYYY-MM-DD; NULL unknown
-  v.level AS level, v.item AS item, e.evidence AS evidence, e.report_source_id AS report_source_id,
+  v.level AS level, v.item AS item, v.evidence AS evidence, v.report_source_id AS report_source_id,
   CASE WHEN v.strictly THEN v.strict_verdict ELSE v.numeric_verdict END AS verdict,
   CASE WHEN v.strictly THEN 'strict' ELSE 'numeric' END AS gate, v.strict_verdict AS strict_verdict,
   v.numeric_verdict AS numeric_verdict,
@@ -33,8 +33,8 @@ SELECT
     WHEN v.first_cause IS NULL OR v.level = 'cause' THEN NULL
     WHEN v.missing > 0 THEN printf('%d rows have no partner%s', v.missing,
       CASE WHEN v.missing_elsewhere THEN ', though the other side traced such a tensor at another position' ELSE '' END)
-    WHEN e.report_source_id IS NOT NULL THEN (
-      SELECT p.details FROM report_pair p WHERE p.source_id = e.report_source_id AND p.line = v.strict_line)
+    WHEN v.report_source_id IS NOT NULL THEN (
+      SELECT p.details FROM report_pair p WHERE p.source_id = v.report_source_id AND p.line = v.strict_line)
     ELSE coalesce(
       (SELECT printf('REFUTED: %s at step %d is rel_l2=%.3g from double arithmetic',
          CASE o.side WHEN 0 THEN 'prefill' ELSE 'decode' END, o.step, o.error)
@@ -77,7 +77,8 @@ SELECT
 FROM (
   SELECT
     c.*, r.name AS run, r.experiment AS experiment, r.mode AS mode, r.commit_sha AS commit_sha, r.date AS date,
-    s.rejected AS rejected, s.rejected_why AS rejected_why,
+    s.rejected AS rejected, s.rejected_why AS rejected_why, s.evidence AS evidence,
+    s.report_source_id AS report_source_id,
     -- the ladder, fail-closed: the first line that applies
     CASE
       WHEN c.fail > 0 OR c.missing_elsewhere > 0 THEN 'FAIL'
@@ -103,5 +104,4 @@ FROM (
   FROM verdict_count c
   JOIN run r ON r.id = c.run_id
   JOIN run_state s ON s.run_id = c.run_id
-) v
-JOIN run_evidence e ON e.run_id = v.run_id;
+) v;

@@ -27,7 +27,7 @@ CommitRuns::CommitRuns(SQLite::Database& db, const Repository& repository,
              "SELECT lower(l.commit_sha), l.run_id, l.run FROM lineage l JOIN run r ON r.id ="
              " l.run_id WHERE l.lineage = ifnull(nullif(?, ''), l.lineage) AND NOT l.injected"
              " AND length(l.commit_sha) >= ?"
-             " ORDER BY 1, ifnull(l.date, ''), ifnull(r.started_at, ''), length(l.run), l.run");
+             " ORDER BY 1, ifnull(l.date, ''), ifnull(r.started_at, '~'), l.run_id");
   runs.bind(1, lineage).bind(2, static_cast<int64_t>(kLeastDigits));
   while (runs.step()) runs_.push_back({runs.text(0), {runs.integer(1), runs.text(2)}});
 }

@@ -221,7 +221,7 @@ class RunReport : public RunSection {
     if (kind == "none") return words_("evidence.none");
     if (kind != "report") return words_("evidence.trace");
     RunQuery file(statements_, run_.id,
-                  "SELECT min(l.path) FROM run_evidence e JOIN source_location l"
+                  "SELECT min(l.path) FROM run_state e JOIN source_location l"
                   " ON l.source_id = e.report_source_id WHERE e.run_id = ?");
     file.step();
     return words_("evidence.report", {shown(file.text(0))});

@@ -5,4 +5,4 @@ SELECT v.experiment, v.commit_sha, v.date, v.mode, v.verdict, v.first_fail, v.la
 FROM run_verdict v
 JOIN run r ON r.id = v.run_id
 WHERE v.experiment = :experiment OR :experiment IS NULL
-ORDER BY v.experiment, v.date, r.started_at, length(v.run), v.run;
+ORDER BY v.experiment, v.date, ifnull(r.started_at, '~'), r.id;

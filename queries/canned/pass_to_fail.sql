@@ -11,6 +11,6 @@ SELECT * FROM (
   JOIN run r ON r.id = v.run_id
   JOIN lineage_member m ON m.run_id = v.run_id AND NOT m.injected
   WHERE (v.experiment = :experiment OR :experiment IS NULL) AND v.verdict IN ('PASS', 'FAIL')
-  WINDOW earlier AS (PARTITION BY m.lineage ORDER BY v.date, r.started_at, length(v.run), v.run))
+  WINDOW earlier AS (PARTITION BY m.lineage ORDER BY v.date, ifnull(r.started_at, '~'), r.id))
 WHERE before = 'PASS' AND after = 'FAIL'
 ORDER BY failed_on, experiment, failed_run;

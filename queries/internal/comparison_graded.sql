@@ -78,7 +78,7 @@ FROM (
             ELSE 'DRIFT'
           END
         WHEN 1 THEN CASE
-            WHEN j.other_statistics AND (j.whole_hash OR j.x_n <= 256) THEN 'CONFLICT'
+            WHEN (j.other_statistics OR j.sample_equal IS 0) AND (j.whole_hash OR j.x_n <= 256) THEN 'CONFLICT'
             WHEN j.nonfinite THEN 'NONFINITE'
             WHEN j.other_token THEN 'INCOMPARABLE'
             -- a hash of part of a row is not all that is said of it, and one that knows no order proves nothing
@@ -100,11 +100,11 @@ FROM (
         END
     END
   AND CASE WHEN j.report_source_id IS NULL THEN 1 ELSE
-    j.report_source_id = (SELECT e.report_source_id FROM run_evidence e WHERE e.run_id = j.run_id) END
+    j.report_source_id = (SELECT e.report_source_id FROM run_state e WHERE e.run_id = j.run_id) END
 ) g
 LEFT JOIN class c ON c.name = CASE g.status
-    WHEN 'DRIFT' THEN CASE WHEN g.measure IS NULL THEN 'UNKNOWN'
-      ELSE CASE g.rel_l2 <= ifnull(g.tolerance, -1) WHEN 1 THEN 'ROUNDING' ELSE 'DIVERGENT' END END
+    WHEN 'DRIFT' THEN CASE WHEN g.measure IS NULL OR g.tolerance IS NULL THEN 'UNKNOWN'
+      ELSE CASE g.rel_l2 <= g.tolerance WHEN 1 THEN 'ROUNDING' ELSE 'DIVERGENT' END END
     -- nothing but the sketches compares, and they are equal
     WHEN 'INCOMPARABLE' THEN
       CASE WHEN g.measure IS NOT NULL AND g.sketch_distance = 0 AND NOT ifnull(g.other_hash, 0) THEN 'ROUNDING' END

@@ -41,11 +41,10 @@ FROM (
       WHEN f.incomplete_why IS NOT NULL THEN 'INCOMPLETE'
       ELSE 'PASS'
     END AS numeric_verdict
-  FROM (
+  FROM (SELECT n.*, coalesce(n.run_a || ': ' || a.incomplete_why, n.run_b || ': ' || b.incomplete_why) AS incomplete_why
+   FROM (
     SELECT
       w.run_a_id AS run_a_id, w.run_b_id AS run_b_id, w.run_a AS run_a, w.run_b AS run_b, w.why_not AS why_not, w.level AS level,
-      coalesce((SELECT u.unended_why FROM run_state u WHERE u.run_id = w.run_a_id),
-               (SELECT u.unended_why FROM run_state u WHERE u.run_id = w.run_b_id)) AS incomplete_why,
       sum(CASE WHEN w.paired THEN w.count ELSE 0 END) OVER strict AS pairs,
       sum(CASE WHEN w.paired AND w.status <> 'INCOMPARABLE' THEN w.count ELSE 0 END) OVER strict AS compared,
       sum(CASE w.status WHEN 'MATCH' THEN w.count ELSE 0 END) OVER strict AS match,
@@ -116,5 +115,5 @@ FROM (
         ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
       beyond AS (PARTITION BY w.run_a_id, w.run_b_id, w.run_a, w.run_b, w.level
         ORDER BY w.diverges DESC, w.follows, w.forward_layer, w.ord, w.pos_id, w.prompt, w.phase_id)
-  ) f
-  WHERE f.nth = 1) v;
+   ) n JOIN run_state a ON a.run_id = n.run_a_id JOIN run_state b ON b.run_id = n.run_b_id
+   WHERE n.nth = 1) f) v;

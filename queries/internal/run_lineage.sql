@@ -15,6 +15,6 @@ SELECT
     (SELECT '/kv_cache=' || nullif(a.value, 'f32') FROM attribute a
      WHERE a.run_id = r.id AND a.dim = 'kv_cache' ORDER BY a.rank, a.value LIMIT 1), '') AS lineage,
   EXISTS (SELECT 1 FROM attribute a WHERE a.run_id = r.id AND a.dim = 'inject') AS injected,
-  r.name AS run, ifnull(r.date, '') AS date, ifnull(r.started_at, '') AS started_at,
+  r.name AS run, ifnull(r.date, '') AS date, ifnull(r.started_at, '~') AS started_at,
   r.seed AS seed, r.synthetic AS synthetic
 FROM run r;

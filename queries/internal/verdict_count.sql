@@ -3,7 +3,7 @@
 -- item as the table `verdict` has them. A first fail is one whose partner is missing, if there is any.
 CREATE VIEW verdict_count AS
 SELECT
-  v.*, max(v.unwritten, v.lost) AS unmet,
+  v.*, max(v.unwritten, v.lost) + v.unpaired AS unmet,
   -- the first that fails by the verdict to act on
   CASE WHEN v.strictly OR v.missing > 0 THEN v.strict_cause ELSE v.numeric_cause END AS first_cause,
   CASE WHEN v.strictly OR v.missing > 0 THEN v.strict_prompt_id ELSE v.numeric_prompt_id END AS first_prompt_id,
@@ -37,6 +37,7 @@ FROM (
       sum(CASE g.status WHEN 'INCOMPARABLE' THEN g.count ELSE 0 END) OVER strict AS incomparable,
       sum(CASE g.status WHEN 'UNMET' THEN g.count ELSE 0 END) OVER strict AS unwritten,
       sum(CASE g.status WHEN 'LOST' THEN g.count ELSE 0 END) OVER strict AS lost,
+      sum(CASE g.status WHEN 'UNPAIRED' THEN g.count ELSE 0 END) OVER strict AS unpaired,
       sum(g.partial) OVER strict AS partial,
       first_value(CASE WHEN g.blamed THEN g.cause END) OVER strict AS strict_cause,
       first_value(CASE WHEN g.blamed THEN g.prompt_id END) OVER strict AS strict_prompt_id,

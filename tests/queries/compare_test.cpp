@@ -68,7 +68,7 @@ TEST(RunDiff, HashesOfOtherTools) {
             "attn_out|INCOMPARABLE|-\nmlp_out|MATCH|-\nx_out|DRIFT|DIVERGENT");
   EXPECT_EQ(diff({{prefill("attn_out", 0, 1).sampled({2})}, "fnv-256"},
                  {{prefill("attn_out", 0, 1).sampled({1})}, "fnv-256"}, "status, class, rel_l2"),
-            "DRIFT|DIVERGENT|0.5");
+            "CONFLICT|-|0.5");
 }
 
 TEST(RunVerdict, RowsOfWholeTensorsAreNoEvidence) {

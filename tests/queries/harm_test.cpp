@@ -101,7 +101,7 @@ TEST_P(Harm, NoRunPassesAgainstItsEvidence) {
         "INCOMPARABLE INCOMPARABLE", "NO_EVIDENCE NO_EVIDENCE"}) {
     EXPECT_GT(verdicts[verdict], 0) << verdict;
   }
-  EXPECT_GT(verdicts["PASS PASS"], 50);
+  EXPECT_GT(verdicts["PASS PASS"], 20);
   EXPECT_EQ(kinds.size(), edits().size());
 }
 

@@ -20,8 +20,8 @@ TEST(History, InOrderOfDate) {
       w.rows("SELECT experiment, mode, date, commit_sha, run, verdict, first_fail, layer, tensor,"
              " prompt FROM history"),
       "b|-|2026-02-07|c1|2026-02-07/b/x|PASS|-|-|-|-\n"
-      "a|-|2026-02-08|-|2026-02-08/a/x|NO_EVIDENCE|-|-|-|-\n"
       "b|kv_aligned|2026-02-08|c2|2026-02-08/b/x|FAIL|ATTN_OUT_DRIFT|3|attn_out|p0\n"
+      "a|-|2026-02-08|-|2026-02-08/a/x|NO_EVIDENCE|-|-|-|-\n"
       "b|-|2026-02-08|-|2026-02-08/b/y|INCOMPLETE|-|-|-|-");
 }
 

@@ -160,7 +160,7 @@ TEST(Pair, IsDecidedBySamplesWhereHashesCannot) {
                {p().sampled({1, 2}), d().sampled({1, 3})});
   expect_pairs("the other zero", "DRIFT|ROUNDING|sample|2|X_IN_DRIFT; FAIL PASS",
                {p().sampled({0.0f, 1}), d().sampled({-0.0f, 1})});
-  expect_pairs("equal hashes, other samples", "DRIFT|DIVERGENT|full|4|X_IN_DRIFT; FAIL FAIL",
+  expect_pairs("equal hashes, other samples", "CONFLICT|-|full|4|EVIDENCE_CONFLICT; FAIL FAIL",
                {p(1).sampled({2, 0, 1}), d(1).sampled({1, 0, 1})});
   expect_pairs("other hashes, equal samples of part of the row",
                "DRIFT|UNKNOWN|full|9|X_IN_DRIFT; FAIL INCOMPARABLE",
@@ -186,7 +186,7 @@ TEST(Pair, IsDecidedBySamplesWhereHashesCannot) {
   expect_pairs("samples of other lengths", "INCOMPARABLE|-|-|-|-; INCOMPARABLE INCOMPARABLE",
                {p().sampled({1, 2}), d().sampled({1, 2, 3})});
   expect_pairs("a sample that was cut and differs, equal hashes",
-               "DRIFT|UNKNOWN|full|4|X_IN_DRIFT; FAIL INCOMPARABLE",
+               "CONFLICT|-|full|4|EVIDENCE_CONFLICT; FAIL FAIL",
                {p(1).sampled({1, 2, 3}), d(1).sampled({1, 9})});
   expect_pairs("a sample that was cut and is equal, equal hashes", "MATCH|-|full|4|-; PASS PASS",
                {p(1).sampled({1, 2, 3}), d(1).sampled({1, 2})});
@@ -303,7 +303,7 @@ TEST(Pair, OfRowsWhoseHashCoversAPrefix) {
                          "INCOMPARABLE|-|-|-|-; INCOMPARABLE INCOMPARABLE",
                          {p(1).length({}).up_to(1), d(1).up_to(2)});
   expect_pairs_of_prefix("equal hashes, other samples",
-                         "DRIFT|DIVERGENT|prefix|4|X_IN_DRIFT; FAIL FAIL",
+                         "CONFLICT|-|prefix|4|EVIDENCE_CONFLICT; FAIL FAIL",
                          {p(1).sampled({2, 0}), d(1).sampled({1, 0})});
 }
 
@@ -403,20 +403,22 @@ TEST(Class, TheMostSpecificToleranceWins) {
   };
   // The pair of attn_out (70) differs by 1 %.
   const Case cases[] = {
-      {"(NULL, NULL, 0.1)", "bf16", "ROUNDING"},
+      {"(NULL, NULL, 0.1)", {}, "ROUNDING"},
+      {"(NULL, NULL, 0.1)", "bf16", "UNKNOWN"},  // a dtype that no tolerance knows
       {"(NULL, NULL, 0.1), (NULL, 'bf16', 0.001)", "bf16", "DIVERGENT"},
-      {"(NULL, NULL, 0.1), (NULL, 'bf16', 0.001)", "f32", "ROUNDING"},
+      {"(NULL, NULL, 0.1), (NULL, 'bf16', 0.001)", "f32", "UNKNOWN"},
       {"(NULL, NULL, 0.001), (NULL, 'bf16', 1.0)", {}, "DIVERGENT"},
       {"(NULL, 'bf16', 0.001), (70, NULL, 0.1)", "bf16", "ROUNDING"},
       {"(NULL, 'bf16', 0.1), (70, NULL, 0.001)", "bf16", "DIVERGENT"},
       {"(70, NULL, 0.001), (70, 'bf16', 0.1)", "bf16", "ROUNDING"},
       {"(70, NULL, 0.1), (70, 'bf16', 0.001)", "bf16", "DIVERGENT"},
-      {"(70, 'f32', 0.001), (71, NULL, 0.001), (NULL, NULL, 0.1)", "bf16", "ROUNDING"},
+      {"(70, 'f32', 0.001), (71, NULL, 0.001), (71, 'bf16', 0.001), (NULL, NULL, 0.1)", "bf16",
+       "ROUNDING"},
       // two of one place: the least; beyond any distance: none
-      {"(NULL, NULL, 0.9), (NULL, NULL, 0.001)", "bf16", "DIVERGENT"},
-      {"(NULL, NULL, 9e999)", "bf16", "DIVERGENT"},
-      {"(NULL, NULL, 1.5)", "bf16", "DIVERGENT"},
-      {"(70, 'f32', 0.1)", "bf16", "DIVERGENT"}};
+      {"(NULL, NULL, 0.9), (NULL, NULL, 0.001)", {}, "DIVERGENT"},
+      {"(NULL, NULL, 9e999)", {}, "UNKNOWN"},
+      {"(NULL, NULL, 1.5)", {}, "UNKNOWN"},
+      {"(70, 'f32', 0.1)", "bf16", "UNKNOWN"}};
   for (const Case& c : cases) {
     Warehouse w;
     w.db.exec(

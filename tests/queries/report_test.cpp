@@ -127,7 +127,7 @@ TEST(Report, TracesOutweighReportsButDoNotPassAgainstThem) {
 std::string evidence_file(Warehouse& w) {
   return w.rows(
       "SELECT (SELECT path FROM source_location l WHERE l.source_id = e.report_source_id)"
-      " FROM run_evidence e");
+      " FROM run_state e");
 }
 
 std::vector<ReportRow> rows_of(size_t decided, size_t missing) {

@@ -36,13 +36,14 @@ std::optional<size_t> Oracle::known_commit(size_t run) const {
   return std::nullopt;
 }
 
-/// By time, of which names decide the rest: #10 is after #2.
+/// By time, of which the order of ingest decides the rest; who does not say when it started comes
+/// after those that do.
 bool Oracle::is_before(size_t a, size_t b) const {
-  const auto time = [](const ToldRun& run) {
-    return std::tuple(run.date.value_or(""), run.started_at.value_or(""), run.name.size(),
-                      run.name);
+  const auto time = [&](size_t i) {
+    const ToldRun& run = history_.runs[i];
+    return std::tuple(run.date.value_or(""), !run.started_at, run.started_at.value_or(""), i);
   };
-  return time(history_.runs[a]) < time(history_.runs[b]);
+  return time(a) < time(b);
 }
 
 /// It is of its lineage and seed, ended well, has rows, and no fault was injected.
@@ -222,7 +223,25 @@ std::vector<Regression> Oracle::regressions() const {
     const ToldRun &x = history_.runs[a], &y = history_.runs[b];
     return lineage_[a] == lineage_[b] && x.seed == y.seed && x.synthetic == y.synthetic;
   };
-  const auto is_bad = [](const Change& c) { return c.change == "BROKEN" || c.change == "CHANGED"; };
+  const auto turned = [](const Change& c) { return c.change == "BROKEN" || c.change == "CHANGED"; };
+  const auto is_pinned = [&](const Change& c) {
+    const auto pin = history_.pins.find(lineage_[c.run]);
+    return pin != history_.pins.end() && pin->second == c.baseline;
+  };
+  const auto before = [&](const Change& c) {
+    const Change* last = nullptr;
+    for (const Change& y : changes_) {
+      if (y.run == c.run || !same_series(y.run, c.run) || !is_first(y.run, c.run)) continue;
+      if (last == nullptr || is_first(last->run, y.run)) last = &y;
+    }
+    return last;
+  };
+  // held against a pinned run, what follows a bad run is not bad anew
+  const auto is_bad = [&](const Change& c) {
+    if (!turned(c)) return false;
+    const Change* last = is_pinned(c) ? before(c) : nullptr;
+    return last == nullptr || !turned(*last);
+  };
   // y has the values again that were there before x changed them
   const auto restores = [&](const Change& y, const Change& x) {
     const auto place = place_of(x);
@@ -273,6 +292,12 @@ std::vector<Regression> Oracle::regressions() const {
   std::vector<Regression> once;
   for (const Regression& r : all) {
     if (!is_told_before(r)) once.push_back(r);
+  }
+  for (Regression& r : once) {
+    const auto change = std::find_if(changes_.begin(), changes_.end(),
+                                     [&](const Change& c) { return c.run == r.first_bad; });
+    const Change* last = is_pinned(*change) ? before(*change) : nullptr;
+    if (last != nullptr) r.last_good = last->run;
   }
   return once;
 }

@@ -269,15 +269,15 @@ Comparison Oracle::compare(size_t a_index, size_t b_index) const {
   const auto& told_first = result.numeric_first ? result.numeric_first : result.first;
   if (told_first && !told_first->cause.empty()) result.caused_by = told_first->cause;
   const int64_t bad = result.nonfinite + result.divergent + result.only_a + result.only_b;
-  const auto ended = [](const ToldRun& run) {
-    return run.status != "running" && run.status != "failed";
+  const auto is_whole = [](const ToldRun& run) {
+    return run.status != "running" && run.status != "failed" && !lacks_a_prompt(run);
   };
   const auto verdict = [&](bool fails, bool undecided) {
-    return result.compared == 0      ? "NO_EVIDENCE"
-           : fails                   ? "FAIL"
-           : undecided               ? "INCOMPARABLE"
-           : !(ended(a) && ended(b)) ? "INCOMPLETE"
-                                     : "PASS";
+    return result.compared == 0            ? "NO_EVIDENCE"
+           : fails                         ? "FAIL"
+           : undecided                     ? "INCOMPARABLE"
+           : !(is_whole(a) && is_whole(b)) ? "INCOMPLETE"
+                                           : "PASS";
   };
   result.verdict = verdict(bad + result.rounding + result.unknown > 0, result.incomparable > 0);
   result.numeric_verdict = verdict(bad > 0 || result.numeric_first,
