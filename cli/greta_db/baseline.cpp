@@ -33,7 +33,7 @@ void refuse_what_is_no_baseline(SQLite::Database& db, const Run& run) {
 
 int set_baseline(Options& options, const std::string& name) {
   SQLite::Database db = open_for_writing(options.database);
-  const Run run = resolve_run(db, name);
+  const Run run = resolve_run(db, name, Naming::kRun);
   const std::string lineage = lineage_of(db, run);
   refuse_what_is_no_baseline(db, run);
   in_transaction(db, [&] {
@@ -51,7 +51,7 @@ int set_baseline(Options& options, const std::string& name) {
 
 int reset_baseline(Options& options, const std::string& name) {
   SQLite::Database db = open_for_writing(options.database);
-  const std::string lineage = lineage_of(db, resolve_run(db, name));
+  const std::string lineage = lineage_of(db, resolve_run(db, name, Naming::kRun));
   int64_t n = 0;
   in_transaction(db, [&] {
     Query(db, "DELETE FROM pinned_baseline WHERE lineage = ?").bind(1, lineage).step();
@@ -82,7 +82,7 @@ void add_baseline_command(CLI::App& app, Options& options) {
   const auto add = [&](const char* name, const char* help,
                        int (*run)(Options&, const std::string&)) {
     CLI::App* part = command->add_subcommand(name, help);
-    return part->add_option("run", add_action(*part, options, run), "A run, as for --run")
+    return part->add_option("run", add_action(*part, options, run), "A run by its exact name")
         ->option_text("RUN");
   };
   add("set", "Hold the runs of a run's lineage against it", set_baseline)->required();

@@ -32,6 +32,7 @@ struct ForgetManner {
 
 struct ForgetArguments {
   std::vector<std::string> runs;
+  std::string experiment;
   Repeats repeats = Repeats::kAll;
   bool unpin = false;
   ForgetManner manner;
@@ -203,11 +204,14 @@ int forget(Options& options, const ForgetArguments& arguments) {
     SQLite::Database db = open_for_reading(options.database);
     std::vector<Run> runs;
     std::set<int64_t> chosen;
-    for (const std::string& text : arguments.runs) {
-      for (Run& run : resolve_runs(db, text, arguments.repeats)) {
+    const auto choose = [&](const std::string& text, Naming naming) {
+      for (Run& run : resolve_runs(db, text, arguments.repeats, naming)) {
         if (chosen.insert(run.id).second) runs.push_back(std::move(run));
       }
-    }
+    };
+    for (const std::string& run : arguments.runs) choose(run, Naming::kRun);
+    if (!arguments.experiment.empty()) choose(arguments.experiment, Naming::kExperiment);
+    if (runs.empty()) throw UsageError("--run or --experiment is required");
     doomed = describe(db, runs);
   }
   for (const DoomedRun& one : doomed) {
@@ -323,7 +327,8 @@ void add_forget_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "forget", "Removes runs with all that belongs to them; their files can be ingested again");
   ForgetArguments& a = add_action(*command, options, forget);
-  add_run_option(*command, a.runs, a.repeats)->required();
+  CLI::Option* run = add_run_option(*command, a.runs, a.repeats, Naming::kRun);
+  add_experiment_option(*command, a.experiment, run);
   command->add_flag("--unpin", a.unpin,
                     "Also runs that are pinned as baselines (greta-db baseline set)");
   add_manner(*command, a.manner);

@@ -28,7 +28,7 @@ namespace {
 constexpr int kBisectSkips = 125;
 
 struct GateArguments {
-  std::string run, commit, lineage, baseline, junit, markdown, json, html;
+  std::string run, experiment, commit, lineage, baseline, junit, markdown, json, html;
   Language language = Language::kEnglish;
   Repeats repeats = Repeats::kAll;
   Gate gate = Gate::kVerdict;
@@ -171,8 +171,10 @@ struct NoRun : UsageError {
 std::vector<Run> runs_to_gate(SQLite::Database& db, const GateArguments& arguments,
                               const std::optional<Run>& baseline) {
   std::vector<Run> runs;
-  if (arguments.commit.empty()) {
-    runs = resolve_runs(db, arguments.run, arguments.repeats);
+  if (!arguments.run.empty()) {
+    runs = resolve_runs(db, arguments.run, arguments.repeats, Naming::kRun);
+  } else if (!arguments.experiment.empty()) {
+    runs = resolve_runs(db, arguments.experiment, arguments.repeats, Naming::kExperiment);
   } else {
     runs = CommitRuns(db, Repository("."), arguments.lineage).of(arguments.commit);
     if (runs.empty()) throw NoRun(arguments);
@@ -188,7 +190,7 @@ std::vector<Run> runs_to_gate(SQLite::Database& db, const GateArguments& argumen
 
 std::optional<Run> baseline_of(SQLite::Database& db, const GateArguments& arguments) {
   if (arguments.baseline.empty()) return std::nullopt;
-  return resolve_run(db, arguments.baseline);
+  return resolve_run(db, arguments.baseline, Naming::kRun);
 }
 
 /// Has the database compare the runs with a baseline that is not their own.
@@ -215,7 +217,8 @@ GatedRuns gated_runs(QueryPool& statements, const GateArguments& arguments) {
 
 Question question_of(const GateArguments& arguments) {
   Question question;
-  if (!arguments.run.empty()) question.runs = {arguments.run};
+  const std::string& named = arguments.run.empty() ? arguments.experiment : arguments.run;
+  if (!named.empty()) question.runs = {named};
   question.repeats = arguments.repeats;
   question.compared = true;
   question.failing_rows = true;
@@ -288,7 +291,8 @@ int gate_recorded(Options& options, const GateArguments& arguments) {
 }
 
 int gate_or_answer(Options& options, GateArguments& a) {
-  if (a.run.empty() && a.commit.empty()) throw UsageError("--run or --commit is required");
+  if ((a.run + a.experiment + a.commit).empty())
+    throw UsageError("--run, --experiment or --commit is required");
   if (a.recorded && !(a.junit + a.markdown + a.json + a.html).empty())
     throw UsageError("--recorded prints a line per run, and writes no file");
   if (!a.commit.empty() && clickhouse::is_address(options.database))
@@ -309,13 +313,15 @@ void add_gate_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "gate", "May this merge? A run's own verdict, and what changed since its baseline");
   GateArguments& a = add_action(*command, options, gate_or_answer, Takes::kFleetAndPage);
-  CLI::Option* run = add_run_option(*command, a.run, a.repeats);
+  CLI::Option* run = add_run_option(*command, a.run, a.repeats, Naming::kRun);
+  CLI::Option* experiment = add_experiment_option(*command, a.experiment, run);
   CLI::Option* commit =
       command
           ->add_option("--commit", a.commit,
                        "In place of --run: the runs of this commit, which git finds in the current "
                        "folder")
           ->excludes(run)
+          ->excludes(experiment)
           ->excludes(command->get_option("--latest"))
           ->option_text("REV");
   command->add_option("--lineage", a.lineage, "With --commit: only runs of this lineage")
@@ -352,10 +358,6 @@ void add_gate_command(CLI::App& app, Options& options) {
                   "Write a page for a browser, as --format html prints it");
   command->add_flag("--force", a.force, "Replace files that exist, also those that no gate wrote");
   add_language_option(*command, a.language, "Language of the page: en (default) or es");
-  command->footer(
-      "Examples:\n"
-      "  greta-db gate --run ci-1a2b3c4 --junit gate.xml\n"
-      "  git bisect run greta-db --db \"$PWD/greta.db\" gate --commit HEAD --recorded");
 }
 
 }  // namespace greta

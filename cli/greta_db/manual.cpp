@@ -27,10 +27,12 @@ Control characters, line ends, characters that turn the direction of text and in
 are spelled out (\x1b, \u202e). CSV has no such spelling: there it is done on a terminal only.
 
 NAMING RUNS
-NAME is a run's exact name, else an exact experiment, which means all of its runs, else a part
-of exactly one run's name. Case matters, and nothing is a wildcard. A part of several names is
-an error that lists them; a name that no run has is one that names the nearest. A run that
-finds its name taken is called NAME#2, NAME#3 and so on: of these --latest takes only the last.
+NAME is a run or an experiment, which means all of its runs, by its exact name, else a part of
+exactly one run's name. Where a wrong run would be worse than an error (gate, baseline, waive,
+forget) the name of a run is exact, and --experiment means an experiment. Case matters, and
+nothing is a wildcard. A part of several names is an error that lists them; a name that no run
+has is one that names the nearest. A run that finds its name taken is called NAME#2, NAME#3 and
+so on: of these --latest takes only the last.
 
 ENVIRONMENT
 GRETA_DB is the database when --db is not given. GRETA_FLEET_PASSWORD, or the file that

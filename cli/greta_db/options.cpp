@@ -39,8 +39,11 @@ void add_common_options(CLI::App& app, Options& options) {
 
 namespace {
 
-constexpr const char* kRunHelp =
-    "A run's name, else an experiment (all of its runs), else a unique part of a run's name";
+const char* run_help(Naming naming) {
+  return naming == Naming::kRun ? "A run's exact name"
+                                : "A run's name or an experiment (all of its runs), else a unique "
+                                  "part of a run's name";
+}
 
 CLI::Option* described_as_run(CLI::App& command, CLI::Option* run, Repeats& repeats) {
   command.add_flag_callback(
@@ -55,14 +58,23 @@ CLI::Option* described_as_run(CLI::App& command, CLI::Option* run, Repeats& repe
 
 }  // namespace
 
-CLI::Option* add_run_option(CLI::App& command, std::string& run, Repeats& repeats) {
-  return described_as_run(command, command.add_option("--run", run, kRunHelp), repeats)
+CLI::Option* add_run_option(CLI::App& command, std::string& run, Repeats& repeats, Naming naming) {
+  return described_as_run(command, command.add_option("--run", run, run_help(naming)), repeats)
       ->option_text("NAME");
 }
 
-CLI::Option* add_run_option(CLI::App& command, std::vector<std::string>& runs, Repeats& repeats) {
-  return described_as_run(command, command.add_option("--run", runs, kRunHelp), repeats)
+CLI::Option* add_run_option(CLI::App& command, std::vector<std::string>& runs, Repeats& repeats,
+                            Naming naming) {
+  return described_as_run(command, command.add_option("--run", runs, run_help(naming)), repeats)
       ->option_text("NAME...");
+}
+
+CLI::Option* add_experiment_option(CLI::App& command, std::string& experiment, CLI::Option* run) {
+  return command
+      .add_option("--experiment", experiment, "In place of --run: all runs of this experiment")
+      ->excludes(run)
+      ->check(offers_rows(kListExperiments))
+      ->option_text("NAME");
 }
 
 void add_gate_option(CLI::App& command, Gate& gate) {

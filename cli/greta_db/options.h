@@ -55,10 +55,15 @@ inline constexpr const char* kListModes = "SELECT DISTINCT mode FROM run WHERE m
 void add_common_options(CLI::App& app, Options& options);
 
 /// Adds --run NAME and --latest; what they mean is resolve_runs'. Returns --run.
-CLI::Option* add_run_option(CLI::App& command, std::string& run, Repeats& repeats);
+CLI::Option* add_run_option(CLI::App& command, std::string& run, Repeats& repeats,
+                            Naming naming = Naming::kAny);
 
 /// The same where several may be given: --run A B, or --run A --run B.
-CLI::Option* add_run_option(CLI::App& command, std::vector<std::string>& runs, Repeats& repeats);
+CLI::Option* add_run_option(CLI::App& command, std::vector<std::string>& runs, Repeats& repeats,
+                            Naming naming = Naming::kAny);
+
+/// Adds --experiment NAME, all runs of an experiment, in place of --run.
+CLI::Option* add_experiment_option(CLI::App& command, std::string& experiment, CLI::Option* run);
 
 /// Adds --gate strict|numeric, which is Gate::kVerdict without it.
 void add_gate_option(CLI::App& command, Gate& gate);

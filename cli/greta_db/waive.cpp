@@ -88,7 +88,7 @@ void check(SQLite::Database& db, WaiveArguments& a) {
                   " tensor_name n WHERE n.name = ?1), (SELECT id FROM tensor WHERE name = ?1))");
   if (canonical.bind(1, a.tensor).step()) a.tensor = canonical.text(0);
   check_known(db, NameOf::kExperiment, a.experiment);
-  if (!a.run.empty()) a.run = resolve_run(db, a.run).name;
+  if (!a.run.empty()) a.run = resolve_run(db, a.run, Naming::kRun).name;
   if (!a.lineage.empty()) {
     Query lineage(db, "SELECT 1 FROM lineage_member WHERE lineage = ?");
     if (!lineage.bind(1, a.lineage).step()) {

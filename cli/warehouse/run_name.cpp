@@ -10,6 +10,7 @@
 #include "cli/warehouse/sql_query.h"
 #include "common/exit_status.h"
 #include "common/near_words.h"
+#include "common/shell_word.h"
 
 namespace greta {
 namespace {
@@ -99,33 +100,54 @@ std::vector<Run> later_runs(SQLite::Database& db, const Run& run) {
   return runs;
 }
 
-std::vector<Run> resolve_runs(SQLite::Database& db, const std::string& text, Repeats repeats) {
+std::vector<Run> resolve_runs(SQLite::Database& db, const std::string& text, Repeats repeats,
+                              Naming naming) {
   if (text.empty()) throw UsageError("--run is empty: give a run, an experiment or part of a run");
-  std::vector<Run> runs = runs_where(db, "r.name = ?", text);
-  if (!runs.empty() && repeats == Repeats::kLatest) runs = repeats_of(db, text);
-  if (runs.empty()) runs = runs_where(db, "r.experiment = ?", text);
+  std::vector<Run> runs;
+  if (naming == Naming::kExperiment) {
+    runs = runs_where(db, "r.experiment = ?", text);
+  } else if (repeats == Repeats::kLatest && !runs_where(db, "r.name = ?", text).empty()) {
+    runs = repeats_of(db, text);
+  } else {
+    // a run that is named like an experiment hides none of it
+    runs = runs_where(db, naming == Naming::kRun ? "r.name = ?" : "?1 IN (r.name, r.experiment)",
+                      text);
+  }
   if (!runs.empty()) return chosen(std::move(runs), repeats);
   runs = chosen(runs_where(db, "instr(r.name, ?) > 0", text), repeats);
-  if (runs.size() == 1) return runs;
-  if (!runs.empty()) {
+  if (naming == Naming::kAny && runs.size() == 1) return runs;
+  if (naming == Naming::kAny && !runs.empty()) {
     throw UsageError("'" + text + "' is part of " + std::to_string(runs.size()) +
                          " run names; give more of one:",
                      list_of(runs));
   }
   std::vector<std::string> near = near_names(db, text);
+  if (naming == Naming::kRun && !runs_where(db, "r.experiment = ?", text).empty()) {
+    throw UsageError("no run is called '" + text + "'; --experiment " + shell_word(text) +
+                     " means all runs of that experiment");
+  }
+  if (naming == Naming::kRun && !runs.empty()) {
+    throw UsageError("no run is called '" + text + "'; here a name has to be exact:",
+                     list_of(runs));
+  }
   std::string file = db.getFilename();  // "" of a copy
   if (file.starts_with("file:")) file = sqlite3_db_filename(db.getHandle(), "main");
-  throw UsageError("no run or experiment '" + text + "'" + (file.empty() ? "" : " in " + file) +
+  const char* what = naming == Naming::kRun          ? "run"
+                     : naming == Naming::kExperiment ? "experiment"
+                                                     : "run or experiment";
+  throw UsageError(std::string("no ") + what + " '" + text + "'" +
+                       (file.empty() ? "" : " in " + file) +
                        (near.empty() ? "; `greta-db runs` lists them" : "; perhaps:"),
                    list_of(near));
 }
 
-Run resolve_run(SQLite::Database& db, const std::string& text) {
-  std::vector<Run> runs = resolve_runs(db, text);
+Run resolve_run(SQLite::Database& db, const std::string& text, Naming naming) {
+  std::vector<Run> runs = runs_where(db, "r.name = ?", text);
+  if (runs.empty()) runs = resolve_runs(db, text, Repeats::kAll, naming);
   if (runs.size() > 1) {
-    throw UsageError("'" + text + "' is an experiment of " + std::to_string(runs.size()) +
-                         " runs; name one of them:",
-                     list_of(runs));
+    throw UsageError(
+        "'" + text + "' means " + std::to_string(runs.size()) + " runs; name one of them:",
+        list_of(runs));
   }
   return runs.front();
 }

@@ -23,15 +23,21 @@ enum class Repeats {
   kLatest,  ///< only the one of the highest number; #10 is after #2
 };
 
-/// The runs that `text` means: the run of exactly that name, else all runs of exactly that
-/// experiment, else the one run whose name contains it. Case matters and nothing is a wildcard. A
-/// directory level that only carries attributes is not a run. Throws UsageError that lists
-/// the candidates when several names contain the text, and near names when none does.
-std::vector<Run> resolve_runs(SQLite::Database& db, const std::string& text,
-                              Repeats repeats = Repeats::kAll);
+/// What a text may name.
+enum class Naming {
+  kAny,  ///< a run or an experiment by its exact name, else the one run whose name contains it
+  kRun,  ///< a run by its exact name: where a wrong run would be worse than an error
+  kExperiment,  ///< an experiment by its exact name
+};
 
-/// The same for where only one run will do: an experiment of several throws UsageError.
-Run resolve_run(SQLite::Database& db, const std::string& text);
+/// The runs that `text` names. Case matters and nothing is a wildcard. A directory level that only
+/// carries attributes is not a run. Throws UsageError that lists the candidates when several names
+/// contain the text, and near names when none does.
+std::vector<Run> resolve_runs(SQLite::Database& db, const std::string& text,
+                              Repeats repeats = Repeats::kAll, Naming naming = Naming::kAny);
+
+/// The same for where only one run will do: several throw UsageError.
+Run resolve_run(SQLite::Database& db, const std::string& text, Naming naming = Naming::kAny);
 
 /// resolve_runs, or every run when text is "". In order of id.
 std::vector<Run> resolve_runs_or_all(SQLite::Database& db, const std::string& text,

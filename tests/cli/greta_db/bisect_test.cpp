@@ -139,7 +139,7 @@ TEST_F(BisectCommand, KeepsAnswersOfRunsThatAreGoneInItsLog) {
   record_ends(git);
   ASSERT_EQ(bisect(ends(git) + kRun + "--log log").status, 0);
   ASSERT_GT(asked(), 0u);
-  ASSERT_EQ(run({"forget", "--yes", "--run", "toy"}).status, 0);
+  ASSERT_EQ(run({"forget", "--yes", "--experiment", "toy"}).status, 0);
   record(git.sha(0), "good");
   record(git.sha(11), "bad");
   write("asked", "");

@@ -113,7 +113,7 @@ TEST_F(CompareCommand, ARunThatDidNotEndIsNoPass) {
     const Result result = run({"compare", "a", "b", "--gate", gate});
     EXPECT_EQ(result.status, 3) << result.out;
     EXPECT_EQ(result.out.substr(0, 10), "INCOMPLETE") << result.out;
-    EXPECT_TRUE(result.says("b did not end (status running)")) << result.out;
+    EXPECT_TRUE(result.says("b: it did not end (status running)")) << result.out;
   }
 }
 

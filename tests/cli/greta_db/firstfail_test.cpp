@@ -156,7 +156,7 @@ TEST_F(Firstfail, RoundingIsNoAlarmUnlessTheModePromisesEqualBits) {
                     " (rounding, as expected in as_designed)"))
       << designed.out;
   EXPECT_FALSE(designed.says("root cause")) << designed.out;
-  for (const char* command : {"firstfail", "runs", "gate"}) {
+  for (const char* command : {"firstfail", "runs"}) {
     for (const char* format : {"csv", "md"}) {
       const Result result = run({command, "--run", "designed", "--format", format});
       EXPECT_EQ(result.status, 0) << command;

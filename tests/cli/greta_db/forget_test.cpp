@@ -55,13 +55,13 @@ TEST_F(ForgetProgram, ADryRunListsAndWritesNothing) {
   Warehouse w(database());
   add_run(w, {.name = "a", .experiment = "f", .date = "2026-02-07"});
   add_run(w, {.name = "b", .experiment = "f"});
-  const Result dry = run({"forget", "--run", "f", "--dry-run", "--format", "json"});
+  const Result dry = run({"forget", "--experiment", "f", "--dry-run", "--format", "json"});
   EXPECT_EQ(dry.status, 0) << dry.err;
   ASSERT_EQ(dry.json().size(), 2u);
   EXPECT_EQ(dry.json()[0]["run"], "a");
   EXPECT_EQ(dry.json()[0]["date"], "2026-02-07");
   EXPECT_EQ(dry.json()[0]["trace_rows"], 2);
-  EXPECT_TRUE(run({"forget", "--run", "f", "--dry-run"}).says("nothing was written"));
+  EXPECT_TRUE(run({"forget", "--experiment", "f", "--dry-run"}).says("nothing was written"));
   EXPECT_EQ(left(), "b;a;");
   EXPECT_EQ(run({"forget", "--dry-run"}).status, 2) << "of which run?";
   EXPECT_EQ(run({"forget", "--run", "a", "--dry-run", "--yes"}).status, 2);

@@ -17,7 +17,8 @@ TEST_F(GateCommand, WrongNamesAndFilesExitTwoBeforeAnythingIsWritten) {
   EXPECT_EQ(run({"gate", "--run", "nothing"}).status, 2);
   EXPECT_EQ(run({"gate", "--run", "good", "--baseline", "nothing"}).status, 2);
   EXPECT_TRUE(run({"gate", "--run", "good", "--baseline", "good"}).says("against itself"));
-  EXPECT_EQ(run({"gate", "--run", "ci", "--baseline", "good"}).status, 1);  // of the two others
+  EXPECT_EQ(run({"gate", "--experiment", "ci", "--baseline", "good"}).status,
+            1);  // of the two others
   Result folder = run({"gate", "--run", "good", "--json", "o.json", "--junit", "no/such/j.xml"});
   EXPECT_EQ(folder.status, 2);
   EXPECT_TRUE(folder.says("there is no folder no/such")) << folder.err;
@@ -166,7 +167,8 @@ TEST_F(GateCommand, ARunThatIsNoPassHasAFailureOrAnErrorInJunit) {
   w.add(prefill("mlp_out", 3, 1));
   w.run({.name = "fine", .experiment = "e", .mode = "p"});
   w.match("x_in", 0);
-  const XmlElement report = JunitSchema::valid(run({"gate", "--run", "e", "--junit", "-"}).out);
+  const XmlElement report =
+      JunitSchema::valid(run({"gate", "--experiment", "e", "--junit", "-"}).out);
   for (const XmlElement& suite : report.children) {
     const bool fine = suite.attributes.at("name") == "fine";
     EXPECT_EQ(suite.number("failures") + suite.number("errors") == 0, fine)
@@ -184,7 +186,7 @@ TEST_F(GateCommand, HostileNamesStayTextInEveryFile) {
       " '2999-01-01', 'a|b`<i>\x1b[0m', '', '<x>|y')");
   w.divergent("mlp_out", 1);
   Result result =
-      run({"gate", "--run", "r<b>", "--junit", "j.xml", "--markdown", "m.md", "--json", "o.json"});
+      run({"gate", "--run", name, "--junit", "j.xml", "--markdown", "m.md", "--json", "o.json"});
   EXPECT_EQ(result.status, 1) << result.err;
   const XmlElement report = JunitSchema::valid(read(path("j.xml")));
   EXPECT_EQ(report.children.size(), 1u);
@@ -205,7 +207,7 @@ TEST_F(GateCommand, TheSummaryHasAtMostFortyLinesHoweverManyRuns) {
       w.match("attn_out", 1);
     }
   }
-  Result result = run({"gate", "--run", "many", "--markdown", "-"});
+  Result result = run({"gate", "--experiment", "many", "--markdown", "-"});
   EXPECT_EQ(result.status, 1);
   EXPECT_LE(std::count(result.out.begin(), result.out.end(), '\n'), 40);
   EXPECT_EQ(result.out.substr(0, 21), "### greta gate: FAIL\n") << result.out;

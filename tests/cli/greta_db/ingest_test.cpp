@@ -89,7 +89,7 @@ TEST_F(IngestCommand, InputOfWhichNothingIsTakenIsNoSuccess) {
   std::ofstream(path("in/what.bin")) << "?";
   const Result unknown = run({"ingest", "in"});
   EXPECT_EQ(unknown.status, 1);
-  EXPECT_TRUE(unknown.says("nothing of this was taken; greta reads:")) << unknown.err;
+  EXPECT_TRUE(unknown.says("nothing of this was taken\ngreta reads:")) << unknown.err;
   EXPECT_TRUE(unknown.says("safetensors"));
   std::ofstream(path("in/some.txt")) << "a text about nothing\n";
   EXPECT_EQ(run({"ingest", "in"}).status, 1);

@@ -126,7 +126,7 @@ TEST_F(WatchCommand, ARunWhoseWriterWasKilledIsNotWaitedFor) {
       "2026-02-01/killed running, 2 rows: INCOMPLETE; its writer is gone and did not end it\n");
   const nlohmann::json json = run({"watch", "--run", "killed", "--format", "json"}).json();
   EXPECT_EQ(json["stalled"], "its writer is gone and did not end it");
-  EXPECT_EQ(run({"forget", "--run", "killed", "--running", "--yes"}).status, 0);
+  EXPECT_EQ(run({"forget", "--run", "2026-02-01/killed", "--running", "--yes"}).status, 0);
   EXPECT_EQ(warehouse_.rows("SELECT count(*) FROM meta WHERE key GLOB 'writer/*'"), "0");
 }
 

@@ -53,7 +53,7 @@ struct MadePages {
     const Result history =
         sh("$G" + of + "history --with-runs " + out + "/site --most-runs 3 && $G" + of +
            "history > " + out + "/history.html && $G" + of + "history --lang es > " + out +
-           "/history-es.html; $G" + of + "gate --run toy > " + out + "/gate.html; $G" + of +
+           "/history-es.html; $G" + of + "gate --experiment toy > " + out + "/gate.html; $G" + of +
            "gate --lang es --run 2026-01-09/toy/as_designed > " + out + "/gate-es.html; true");
     if (history.status != 0) throw std::runtime_error(history.err);
   }

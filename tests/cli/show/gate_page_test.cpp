@@ -30,7 +30,8 @@ class GatePage : public ProgramTest {
     judge_all(w);
   }
   std::string page(const std::string& run_name, const std::string& language = "en") const {
-    return run({"gate", "--run", run_name, "--format", "html", "--lang", language}).out;
+    const char* option = run_name == "ci" ? "--experiment" : "--run";
+    return run({"gate", option, run_name, "--format", "html", "--lang", language}).out;
   }
 
   Warehouse w;
@@ -103,7 +104,8 @@ TEST_F(GatePage, WithoutAVerdictItIsNoYes) {
 
 TEST_F(GatePage, ItsDataIsTheJsonOfTheCommand) {
   fill();
-  EXPECT_EQ(data_of(page("ci"))["gate"], run({"gate", "--run", "ci", "--format", "json"}).json());
+  EXPECT_EQ(data_of(page("ci"))["gate"],
+            run({"gate", "--experiment", "ci", "--format", "json"}).json());
 }
 
 TEST_F(GatePage, CellsAreTheRowsOfGateCase) {

@@ -114,7 +114,7 @@ TEST_F(SpanishPages, SayNothingInEnglishButWhatTheyQuote) {
   fill();
   check({"report", "--run", "bad"});
   check({"compare", "good", "bad"});
-  check({"gate", "--run", "ci"});
+  check({"gate", "--experiment", "ci"});
   check({"history"});
 }
 

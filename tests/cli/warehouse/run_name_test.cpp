@@ -29,7 +29,11 @@ TEST(RunName, ExactNameBeatsExperimentBeatsPart) {
   warehouse.run({.name = "d/e/1", .experiment = "e"});
   warehouse.run({.name = "d/e/2", .experiment = "e"});
   warehouse.run({.name = "d/x/1", .experiment = "x"});
-  EXPECT_EQ(names(resolve_runs(warehouse.db, "e")), "e;");
+  EXPECT_EQ(names(resolve_runs(warehouse.db, "e")), "e;d/e/1;d/e/2;") << "it hides none";
+  EXPECT_EQ(resolve_run(warehouse.db, "e").name, "e");
+  EXPECT_EQ(names(resolve_runs(warehouse.db, "e", Repeats::kAll, Naming::kRun)), "e;");
+  EXPECT_EQ(names(resolve_runs(warehouse.db, "e", Repeats::kAll, Naming::kExperiment)),
+            "d/e/1;d/e/2;");
   EXPECT_EQ(names(resolve_runs(warehouse.db, "other")), "e;");
   warehouse.run({.name = "d/v/1", .experiment = "v"});
   warehouse.run({.name = "d/v/2", .experiment = "v"});

@@ -1,0 +1,208 @@
+// Accidents of an honest user: what must not pass, and what must not be refused.
+#include "tests/cli/program.h"
+
+namespace greta {
+namespace {
+
+/// A run in the row format: pairs of equal rows, and what a test adds or leaves out.
+class Told {
+ public:
+  explicit Told(const std::string& run, const std::string& more = "",
+                const std::string& experiment = "e") {
+    start_ = R"({"event":"run_start","format":"greta-rows-1","experiment":")" + experiment +
+             R"(","run":")" + run + "\"" + (more.empty() ? "" : "," + more) + "}";
+  }
+  Told& row(const std::string& phase, int layer, const std::string& tensor,
+            const std::string& values, const std::string& prompt = "p0",
+            const std::string& pos = "3") {
+    return line(R"({"event":"row","prompt":")" + prompt + R"(","phase":")" + phase +
+                R"(","layer":)" + std::to_string(layer) + R"(,"tensor":")" + tensor +
+                R"(","pos_id":)" + pos + R"(,"values":[)" + values + "]}");
+  }
+  Told& both(int layer, const std::string& tensor, const std::string& prefill,
+             const std::string& decode = "", const std::string& prompt = "p0") {
+    row("prefill_last", layer, tensor, prefill, prompt);
+    return row("decode0", layer, tensor, decode.empty() ? prefill : decode, prompt);
+  }
+  Told& line(const std::string& text) {
+    lines_ += text + "\n";
+    n_ += text.find(R"("event":"row")") != std::string::npos;
+    return *this;
+  }
+  std::string text() const {
+    return start_ + "\n" + lines_ + R"({"event":"run_end","status":"complete","rows":)" +
+           std::to_string(n_) + "}\n";
+  }
+
+ private:
+  std::string start_, lines_;
+  int n_ = 0;
+};
+
+struct Accident : ProgramTest {
+  /// The exit status of the ingest.
+  int add(const Told& told) {
+    write("rows", told.text());
+    return shell("$G ingest -q - <rows").status;
+  }
+  int gate(const std::string& run) { return this->run({"gate", "--run", run}).status; }
+};
+
+TEST_F(Accident, AGateAnswersForNoOtherRun) {
+  add(Told("ci-10").both(0, "attn_out", "1,2"));
+  EXPECT_EQ(gate("ci-10"), 0);
+  for (const char* words :
+       {"gate --run ci-1", "gate --run e", "forget --yes --run ci-1", "forget --yes --run e",
+        "baseline set ci-1", "baseline set e", "gate --run ci-10 --baseline ci-1",
+        "gate --experiment ci-10", "forget --yes --experiment ci-10"}) {
+    EXPECT_EQ(shell(std::string("$G ") + words).status, 2) << words;
+  }
+  EXPECT_EQ(shell("$G gate --experiment e").status, 0);
+  EXPECT_TRUE(run({"gate", "--run", "e"}).says("--experiment 'e' means all runs"));
+  // where asking is harmless a part will do, and a run named like an experiment hides none of it
+  EXPECT_EQ(shell("$G firstfail --run ci-1").status, 0);
+  add(Told("e").both(0, "attn_out", "1,NaN"));
+  EXPECT_EQ(shell("$G firstfail --run e --format tsv | wc -l").out, "3\n");
+}
+
+TEST_F(Accident, ATracePointWithoutAPairIsIncomplete) {
+  // no run is held against another
+  const auto alone = [](const char* name) { return Told(name, "", name); };
+  const auto add_and_gate = [&](const char* name, Told told) {
+    add(told.both(0, "attn_out", "1,2"));
+    return gate(name);
+  };
+  EXPECT_EQ(add_and_gate("whole", alone("whole")), 0);
+  EXPECT_EQ(add_and_gate("stopped", alone("stopped").row("prefill", 1, "attn_out", "1,2")), 3);
+  EXPECT_TRUE(run({"gate", "--run", "stopped"})
+                  .says("1 trace point of prompt p0 has no pair, first attn_out of layer 1"));
+  EXPECT_EQ(add_and_gate("one_side", alone("one_side").row("decode", 0, "mlp_out", "1,2")), 3);
+  EXPECT_EQ(add_and_gate("prompt", alone("prompt").row("prefill", 0, "attn_out", "1,2", "p1")), 3);
+  EXPECT_EQ(
+      add_and_gate("nowhere", alone("nowhere").row("prefill", 0, "q_proj", "1,2", "p0", "null")),
+      3);
+  // a position that only one side has is no place without a pair
+  EXPECT_EQ(
+      add_and_gate("further", alone("further").row("decode", 0, "attn_out", "1,2", "p0", "4")), 0);
+}
+
+TEST_F(Accident, RunsThatAreNotWholeAreNotEqual) {
+  const auto both = [](const char* name) { return Told(name).both(0, "attn_out", "1,2"); };
+  add(both("a"));
+  add(both("quarantined").line(R"({"event":"row","phase":"none"})"));
+  add(both("unmet").line(
+      R"({"event":"run_prompt","prompt":"p0","plan":[{"side":"decode","layer":7,"points":["x_in"]}]})"));
+  add(both("bare").line(R"({"event":"run_prompt","prompt":"p9","token_ids":[1]})"));
+  for (const char* other : {"quarantined", "unmet", "bare"}) {
+    EXPECT_EQ(run({"compare", "a", other}).status, 3) << other;
+    EXPECT_EQ(run({"compare", other, "a"}).status, 3) << other;
+  }
+  EXPECT_TRUE(run({"compare", "a", "bare"}).says("bare: prompt p9 has no rows"));
+}
+
+TEST_F(Accident, SpellingsDoNotChangeTheQuestion) {
+  // 0.5 %: beyond the tolerance of f32, within that of f16
+  for (const char* dtype : {"f32", "float32", "torch.float32", "F32", "float"}) {
+    add(Told(dtype, std::string(R"("dtype":")") + dtype + "\"")
+            .both(0, "attn_out", "100,1", "100.5,1"));
+    EXPECT_EQ(gate(dtype), 1) << dtype;
+  }
+  add(Told("odd", R"("dtype":"q3_odd")").both(0, "attn_out", "100,1", "100.5,1"));
+  EXPECT_EQ(run({"firstfail", "--run", "odd", "--format", "json"}).json()[0]["numeric_verdict"],
+            "INCOMPARABLE")
+      << "no tolerance knows it";
+  EXPECT_EQ(gate("odd"), 1) << "where nothing measures a difference the strict verdict counts";
+}
+
+TEST_F(Accident, ARunWithoutABaselineSaysWhatItDiffersIn) {
+  const auto add_and_gate = [&](const std::string& name, const std::string& more) {
+    add(Told(name, more).both(0, "attn_out", "1,2"));
+    return run({"gate", "--run", name});
+  };
+  EXPECT_EQ(add_and_gate("one", R"("date":"2026-11-20","model":"m","mode":"eager")").status, 0);
+  const Result other = add_and_gate("case", R"("date":"2026-11-21","model":"M","mode":"eager")");
+  EXPECT_EQ(other.status, 3) << other.out;
+  EXPECT_TRUE(other.says("it differs from 1 run in model: m")) << other.out;
+  EXPECT_EQ(add_and_gate("unsaid", R"("date":"2026-11-21","mode":"eager")").status, 3);
+  // another mode is another lineage
+  const Result mode = add_and_gate("mode", R"("date":"2026-11-21","model":"m","mode":"graph")");
+  EXPECT_EQ(mode.status, 0) << mode.out;
+  EXPECT_TRUE(mode.says("it differs from 1 run in mode: eager")) << mode.out;
+}
+
+TEST_F(Accident, WhatWasChangedInACheckoutIsHeldAgainstIt) {
+  const std::string sha(40, 'a');
+  add(Told("clean", R"("date":"2026-11-20","commit":")" + sha + "\"").both(0, "attn_out", "1,2"));
+  add(Told("dirty", R"("date":"2026-11-21","commit":")" + sha + "-dirty\"")
+          .both(0, "attn_out", "3,4"));
+  EXPECT_EQ(gate("dirty"), 1);
+  add(Told("again", R"("date":"2026-11-21","commit":")" + sha + "\"").both(0, "attn_out", "1,2"));
+  EXPECT_EQ(gate("again"), 1) << "held against the dirty one, which came before it";
+}
+
+TEST_F(Accident, RunsOfADayAreInTheOrderOfTheirIngest) {
+  add(Told("build-9", R"("date":"2026-11-20")").both(0, "attn_out", "1,2"));
+  add(Told("fix", R"("date":"2026-11-20")").both(0, "attn_out", "3,4"));
+  EXPECT_EQ(gate("build-9"), 0);
+  EXPECT_EQ(gate("fix"), 1);
+}
+
+TEST_F(Accident, TwoRunsOfOneNameStayTwo) {
+  add(Told("ci-1").row("prefill_last", 0, "attn_out", "1,2"));
+  EXPECT_EQ(gate("ci-1"), 1);
+  write("rows", Told("ci-1").row("decode0", 0, "attn_out", "1,2").text());
+  shell("$G --db other.db ingest -q - <rows");
+  EXPECT_EQ(run({"merge", "other.db"}).status, 0);
+  EXPECT_EQ(gate("ci-1"), 1);
+  EXPECT_EQ(gate("ci-1#2"), 3);
+  EXPECT_EQ(run({"merge", "other.db"}).status, 0);
+  EXPECT_EQ(shell("$G runs --format tsv | wc -l").out, "3\n") << "merged again, nothing is new";
+}
+
+TEST_F(Accident, SamplesThatDifferBesideEqualHashesAreAConflict) {
+  const auto stated = [](const char* phase, const char* sample) {
+    return std::string(R"({"event":"row","phase":")") + phase +
+           R"(","layer":0,"tensor":"x_out","pos_id":3,"n":3,"hash":7,"min":0,"max":9,"mean":3,)"
+           R"("abs_sum":9,"nan":0,"inf":0,"nz_count":3,"sample":[)" +
+           sample + "]}";
+  };
+  add(Told("r").line(stated("prefill_last", "1,2")).line(stated("decode0", "1,3")));
+  EXPECT_EQ(gate("r"), 1);
+  EXPECT_TRUE(run({"firstfail", "--run", "r"}).says("EVIDENCE_CONFLICT"));
+}
+
+TEST_F(Accident, HonestRowsAreTaken) {
+  EXPECT_EQ(add(Told("late")
+                    .both(0, "attn_out", "1,2")
+                    .line(R"({"event":"run_prompt","prompt":"p0","token_ids":[1,2,3,4]})")),
+            0);
+  EXPECT_EQ(gate("late"), 0);
+  const char* starts[] = {R"("attributes":{"batch":4,"fast":true,"of":[1,"two"]})",
+                          R"("started_at":"2026-11-24T13:00:00+01:00")", R"("seed":"42")"};
+  int n = 0;
+  for (const char* start : starts) {
+    const std::string name = "start" + std::to_string(++n);
+    EXPECT_EQ(add(Told(name, start).both(0, "attn_out", "1,2")), 0) << start;
+    EXPECT_EQ(gate(name), 0) << start;
+  }
+  EXPECT_EQ(shell("sqlite3 greta.db \"SELECT started_at FROM run WHERE name = 'start2'\"").out,
+            "2026-11-24T12:00:00Z\n");
+  write("rows", Told("odd", R"("mode":"torch compile")").both(0, "attn_out", "1,2").text());
+  EXPECT_TRUE(shell("$G ingest -q - <rows").says("mode torch compile"));
+}
+
+TEST_F(Accident, APinMakesOneRegressionOfOneChange) {
+  for (int day = 1; day < 9; ++day) {
+    const std::string name = "r" + std::to_string(day);
+    add(Told(name, R"("date":"2026-11-0)" + std::to_string(day) + R"(","commit":")" +
+                       std::string(40, static_cast<char>('0' + day)) + "\"")
+            .both(0, "attn_out", day < 4 ? "1,2" : "3,4"));
+  }
+  EXPECT_EQ(run({"baseline", "set", "r2"}).status, 0);
+  const Result found = run({"regressions", "--format", "tsv"});
+  EXPECT_EQ(std::count(found.out.begin(), found.out.end(), '\n'), 2) << found.out;
+  EXPECT_TRUE(found.says("r4") && found.says("r3")) << found.out;
+}
+
+}  // namespace
+}  // namespace greta
