@@ -1,6 +1,7 @@
 -- One row per prompt: rows that it lacks. unmet: planned rows that are not there, or 1 where it was announced without
--- any. unpaired: trace points without one pair, in a run that has pairs and whose rows an engine wrote for this; files
--- of older tools trace one side of a point by design. why: in words, where either is more than 0. Name the run_id.
+-- any. unpaired: trace points without one pair, in a run that has pairs and whose rows an engine wrote for this, or
+-- whose source says how it began and ended; files of older tools, which trace one side of a point by design, do not.
+-- why: in words, where either is more than 0. Name the run_id.
 CREATE VIEW lacking AS
 WITH
   -- planned rows of the prompt k that are not there; SQLite resolves k where this is used
@@ -57,7 +58,8 @@ FROM (
           AND NOT EXISTS (SELECT 1 FROM run_metric m WHERE m.run_id = q.run_id AND m.name = 'prompt_tokens' AND m.prompt = q.name))
       AND EXISTS (SELECT 1 FROM trace_row x WHERE x.run_id = q.run_id AND (x.flags & 8) = 0)
       AND NOT EXISTS (SELECT 1 FROM trace_row x WHERE x.run_id = q.run_id AND x.prompt_id = q.id AND (x.flags & 8) = 0) AS bare,
-    EXISTS (SELECT 1 FROM source s WHERE s.run_id = q.run_id AND s.shape IN ('row', 'engine'))
+    (EXISTS (SELECT 1 FROM source s WHERE s.run_id = q.run_id AND s.shape IN ('row', 'engine'))
+        OR EXISTS (SELECT 1 FROM run_event e WHERE e.run_id = q.run_id))
       AND EXISTS (
         SELECT 1
         FROM traced_position z

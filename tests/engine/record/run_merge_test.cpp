@@ -96,7 +96,7 @@ TEST_F(RunMerge, RunThatWentOnIsCompleted) {
   EXPECT_EQ(text_of(db, "SELECT verdict, status FROM run_verdict"), "INCOMPLETE|running");
   writer.rows(0, [] {
     TraceRecord late;
-    late.point = TracePoint::kMlpOut;
+    late.point = TracePoint::kAttnOut;  // has a pair elsewhere
     late.phase = Phase::kDecode;
     late.pos_id = 20;
     return std::vector{late};
