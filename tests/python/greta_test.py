@@ -198,10 +198,12 @@ class Runs(unittest.TestCase):
             with greta.Run(self.file, experiment="rollout") as run:
                 run.row("attn_out", layer=0, pos=0, values=[1], phase="prefill_last")
                 run.row("attn_out", layer=0, pos=0, values=[1], phase="decode0")
-                try:
-                    run.row("attn_out", **{"layer": 1, "pos": 0, "values": [1], **bad})
-                except (greta.Error, ValueError):
-                    pass
+                for phase in ("prefill_last", "decode0"):
+                    good = {"layer": 1, "pos": 0, "values": [1], "phase": phase}
+                    try:
+                        run.row("attn_out", **(good | bad))
+                    except (greta.Error, ValueError):
+                        pass
 
         end()
         for bad in ({"layer": 9000}, {"phase": "prefil"}, {"dtype": "f8"}):
