@@ -50,6 +50,11 @@ struct RunDifference {
   std::string text(std::string_view column) const { return row.text(column); }
   std::string at(Gate gate) const { return std::string(row.at(gate)); }
   bool begins_with_rounding() const;
+  /// Where it begins by a verdict: text, page and rows all say this. Beyond rounding, where
+  /// anything is, unless equal bits are asked for.
+  const std::optional<DifferencePlace>& begins(Gate gate) const {
+    return gate != Gate::kStrict && beyond ? beyond : first;
+  }
   /// As Headline has them.
   std::string remark(Gate gate) const;
   std::string headline(Gate gate = Gate::kVerdict) const;
@@ -211,9 +216,10 @@ std::vector<Line> summary_lines(const RunDifference& difference, Gate gate, cons
   };
   const bool two = difference.begins_with_rounding();
   const bool strict = gate == Gate::kStrict;
-  if (two && !strict) tell("compare.beyond", difference.beyond);
-  tell("compare.first", difference.first);
+  tell(two && !strict ? TextId("compare.beyond") : TextId("compare.first"),
+       difference.begins(gate));
   if (two && strict) tell("compare.beyond", difference.beyond);
+  if (two && !strict) tell("compare.first", difference.first);
   if (difference.row.has("caused_by"))
     lines.push_back(words.line("compare.follows", {difference.text("caused_by")}));
   if (difference.at(Gate::kVerdict) == "NO_EVIDENCE") lines.push_back(words.line("compare.none"));
@@ -251,9 +257,9 @@ void print_json(Options& options, SQLite::Database& db, const RunDifference& dif
 
 /// Verdict, names and first difference stand in every row, for who reads one; there is one at
 /// least.
-void print_values(Options& options, SQLite::Database& db, const RunDifference& difference) {
-  const std::optional<DifferencePlace>& first =
-      difference.beyond ? difference.beyond : difference.first;
+void print_values(Options& options, SQLite::Database& db, const RunDifference& difference,
+                  Gate gate) {
+  const std::optional<DifferencePlace>& first = difference.begins(gate);
   std::vector<std::string> columns{"run_a",          "run_b",           "verdict",
                                    "strict_verdict", "numeric_verdict", "first_layer",
                                    "first_tensor",   "first_prompt",    "first_phase",
@@ -300,24 +306,41 @@ void print_summary(Options& options, SQLite::Database& db, const RunDifference& 
   print_query(counts, options.out, options.format);
 }
 
-void print_rows_that_differ(Options& options, SQLite::Database& db,
-                            const RunDifference& difference) {
+void print_rows_that_differ(Options& options, SQLite::Database& db, const RunDifference& difference,
+                            Gate gate) {
   Query rows(db,
              "SELECT d.prompt, d.phase, d.pos_id, d.layer, d.tensor, d.status, d.class, d.rel_l2,"
              " d.hash_a, d.hash_b FROM run_diff d"
              " WHERE d.run_a_id = ? AND d.run_b_id = ? AND d.status <> 'MATCH'"
-             " ORDER BY d.forward_layer, d.tensor_id, d.pos_id, d.prompt, d.phase");
+             " ORDER BY d.prompt IS ? AND d.phase IS ? AND d.pos_id IS ? AND d.layer IS ?"
+             " AND d.tensor IS ? DESC, d.status = 'INCOMPARABLE',"
+             " d.forward_layer, d.tensor_id, d.pos_id, d.prompt, d.phase");
   rows.bind(1, difference.a.id).bind(2, difference.b.id);
+  if (const std::optional<DifferencePlace>& first = difference.begins(gate)) {
+    rows.bind(3, first->prompt)
+        .bind(4, first->phase)
+        .bind(5, first->pos_id ? Value(*first->pos_id) : Value(nullptr));
+    rows.bind(6, first->layer).bind(7, first->tensor);
+  }
   print_query(rows, options.out, options.format);
 }
 
 void print_html(Options& options, SQLite::Database& db, const RunDifference& difference,
                 const CompareArguments& arguments) {
+  const std::optional<DifferencePlace>& first = difference.begins(arguments.gate);
   const ComparisonSummary summary{
       .verdict = difference.at(arguments.gate),
       .kind = difference.fail_kind(arguments.gate),
       .remark = difference.remark(arguments.gate),
-      .lines = summary_lines(difference, arguments.gate, Wording(arguments.language))};
+      .lines = summary_lines(difference, arguments.gate, Wording(arguments.language)),
+      .first = first ? FailPlace{.cause = "",
+                                 .root_cause = "",
+                                 .prompt = first->prompt,
+                                 .tensor = first->tensor,
+                                 .layer = first->layer,
+                                 .pos = first->pos_id}
+                     : FailPlace{},
+      .phase = first ? first->phase : ""};
   QueryPool statements(db);
   write_compare_page(statements, difference.a, difference.b, summary, arguments.language,
                      [&](std::string_view text) { options.out.write(text); });
@@ -340,13 +363,13 @@ int compare(Options& options, const CompareArguments& arguments) {
     if (arguments.rows) throw UsageError("--rows lists rows: it is not for --format html");
     print_html(options, db, difference, arguments);
   } else if (arguments.rows) {
-    print_rows_that_differ(options, db, difference);
+    print_rows_that_differ(options, db, difference, arguments.gate);
   } else if (options.format == Format::kJson) {
     print_json(options, db, difference);
   } else if (options.for_readers()) {
     print_summary(options, db, difference, arguments.gate);
   } else {
-    print_values(options, db, difference);
+    print_values(options, db, difference, arguments.gate);
   }
   return exit_of_verdict(difference.at(arguments.gate));
 }
@@ -366,7 +389,9 @@ void add_compare_command(CLI::App& app, Options& options) {
       ->check(offers_rows(kListRuns))
       ->option_text("RUN_B");
   add_gate_option(*command, a.gate);
-  command->add_flag("--rows", a.rows, "Instead, every row that differs, in forward order");
+  command->add_flag("--rows", a.rows,
+                    "Instead, every row that differs: the first difference, then forward order, and"
+                    " last what nothing decides");
   add_language_option(*command, a.language, "Language of --format html: en (default) or es");
 }
 

@@ -71,8 +71,7 @@ class MapBlocks {
       for (size_t t = 0; t < map_.tensors.size(); ++t) {
         row.emplace_back();
         const auto& cell = map_.panels[p].cells[l][t];
-        const bool begins =
-            first_ && first_->panel == p && first_->layer == l && first_->tensor == t;
+        const bool begins = first_ == CellPlace{p, l, t};
         if (cell || map_.applies(l, t))
           row.back() = Square{!cell ? "t" : look_of(*cell) + (begins ? " first" : "")};
       }
@@ -227,10 +226,11 @@ class MapBlocks {
   }
 
   void list() {
-    std::vector<std::tuple<bool, size_t, size_t, size_t>> places;  // within, layer, tensor, panel
+    std::vector<std::tuple<int, size_t, size_t, size_t>> places;  // rank, layer, tensor, panel
     for_each_cell(map_, [&](const CellPlace& at, const MapCell& cell) {
-      if (cell.failed())
-        places.emplace_back(!cell.beyond_rounding(), at.layer, at.tensor, at.panel);
+      if (!cell.failed()) return;
+      const int rank = first_ == at ? 0 : cell.beyond_rounding() ? 1 : 2;
+      places.emplace_back(rank, at.layer, at.tensor, at.panel);
     });
     if (places.empty()) return;
     std::sort(places.begin(), places.end());
@@ -245,7 +245,7 @@ class MapBlocks {
                      {},
                      true};
     for (size_t i = 0; i < std::min(places.size(), kListedCells); ++i) {
-      const auto& [within, l, t, p] = places[i];
+      const auto& [rank, l, t, p] = places[i];
       const MapCell& cell = *map_.panels[p].cells[l][t];
       table.add({layer_text(map_, l, words_), code(map_.tensors[t].written), name_of(p),
                  square_of(look_of(cell)) + look_text(look_of(cell).front(), words_),

@@ -42,7 +42,10 @@ struct MapCell {
 
   std::string state() const { return row_class.empty() ? status : status + " " + row_class; }
   bool failed() const { return meaning.severity > Severity::kGood; }
-  bool beyond_rounding() const { return meaning.severity > Severity::kRounding; }
+  /// Also by an unknown distance; not where nothing decides.
+  bool beyond_rounding() const {
+    return meaning.severity > Severity::kRounding && status != "INCOMPARABLE";
+  }
   /// rel_l2 over the tolerance, where both are known.
   std::optional<double> ratio() const;
 };
@@ -100,6 +103,8 @@ struct PairMap {
 /// A cell by its place.
 struct CellPlace {
   size_t panel = 0, layer = 0, tensor = 0;
+
+  bool operator==(const CellPlace&) const = default;
 };
 
 /// Calls `each` with the place of every cell and the cell, panel by panel in forward order.

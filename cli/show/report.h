@@ -41,6 +41,8 @@ struct ComparisonSummary {
   FailKind kind = FailKind::kNone;
   std::string remark;       ///< as Headline::remark
   std::vector<Line> lines;  ///< one sentence each, in the page's language
+  FailPlace first = {};     ///< the first difference, by the verdict that leads; no tensor: none
+  std::string phase = {};   ///< of that
 };
 
 /// Writes the page of two runs: what differs row by row, and what is stated of them.

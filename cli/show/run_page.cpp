@@ -122,6 +122,22 @@ Blocks map_section(const PairMap& map, size_t index, std::optional<CellPlace> fi
   return blocks;
 }
 
+/// The cell of a place, whose tensor is named canonically.
+std::optional<CellPlace> cell_of(const PairMap& map, const FailPlace& place,
+                                 const std::string& phase) {
+  for (size_t p = 0; p < map.panels.size(); ++p) {
+    if (map.panels[p].prompt != place.prompt || map.panels[p].phase != phase) continue;
+    for (size_t l = 0; l < map.layers.size(); ++l) {
+      if (map.layers[l] != place.layer) continue;
+      for (size_t t = 0; t < map.tensors.size(); ++t) {
+        if (map.tensors[t].name == place.tensor && map.panels[p].cells[l][t])
+          return CellPlace{p, l, t};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 class RunPage {
  public:
   RunPage(QueryPool& statements, Language language)
@@ -211,22 +227,13 @@ class RunPage {
   }
 
   /// The cell of a failure; that of its canonical name, for it may be named otherwise.
-  std::optional<CellPlace> place_of(const PairMap& map, const FailPlace& fail) {
+  std::optional<CellPlace> place_of(const PairMap& map, FailPlace fail) {
     if (fail.cause.empty()) return std::nullopt;
     Query named(
         statements_,
         "SELECT t.name FROM tensor_name n JOIN tensor t ON t.id = n.tensor_id WHERE n.name = ?");
-    const std::string tensor = named.bind(1, fail.tensor).step() ? named.text(0) : fail.tensor;
-    for (size_t p = 0; p < map.panels.size(); ++p) {
-      if (map.panels[p].prompt != fail.prompt) continue;
-      for (size_t l = 0; l < map.layers.size(); ++l) {
-        if (map.layers[l] != fail.layer) continue;
-        for (size_t t = 0; t < map.tensors.size(); ++t) {
-          if (map.tensors[t].name == tensor && map.panels[p].cells[l][t]) return CellPlace{p, l, t};
-        }
-      }
-    }
-    return std::nullopt;
+    if (named.bind(1, fail.tensor).step()) fail.tensor = named.text(0);
+    return cell_of(map, fail, "");
   }
 
   QueryPool& statements_;
@@ -235,18 +242,6 @@ class RunPage {
   std::string maps_;
   size_t n_maps_ = 0;
 };
-
-/// The first cell beyond rounding of all panels, in forward order.
-std::optional<CellPlace> first_of_all(const PairMap& map) {
-  std::optional<CellPlace> first;
-  for (size_t p = 0; p < map.panels.size(); ++p) {
-    const auto place = first_beyond(map, p);
-    if (place &&
-        (!first || std::pair(place->layer, place->tensor) < std::pair(first->layer, first->tensor)))
-      first = place;
-  }
-  return first;
-}
 
 }  // namespace
 
@@ -272,8 +267,8 @@ void write_compare_page(QueryPool& statements, const Run& a, const Run& b,
       Group{"header",
             {Heading{1, words("page.compare", {"A", "B"}), badge},
              FactList{{{"A", a.name}, {"B", b.name}}}, Group{"brief", {List{summary.lines}}}}},
-      Group{"section", map_section(map, 0, first_of_all(map), "page.map.runs", "page.map.hashed",
-                                   hashed_cells(map), words)},
+      Group{"section", map_section(map, 0, cell_of(map, summary.first, summary.phase),
+                                   "page.map.runs", "page.map.hashed", hashed_cells(map), words)},
       Group{"section", attribute_blocks(statements, a, &b, words)}};
   content.data = data_of_maps(statements, "compare",
                               map_object(a)

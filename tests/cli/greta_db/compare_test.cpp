@@ -82,6 +82,57 @@ TEST_F(CompareCommand, NamesTheFirstRowBeyondRounding) {
   EXPECT_EQ(json["first_beyond_rounding"]["tensor"], "attn_out");
 }
 
+/// The layer of the marked square of a page, and the caption of its map.
+std::string marked_in(const std::string& page) {
+  const auto before = [&](size_t at, const std::string& start) {
+    const size_t from = page.rfind(start, at) + start.size();
+    return page.substr(from, page.find_first_of("<:", from) - from);
+  };
+  const size_t at = page.find(" first\">", page.find("<table class=\"map"));
+  if (at == std::string::npos) return "none";
+  return before(at, "<th scope=row>") + " of " + before(at, "<caption>");
+}
+
+TEST_F(CompareCommand, TextRowsAndPageBeginAtTheSamePlace) {
+  Warehouse warehouse(database());
+  for (const bool other : {false, true}) {
+    warehouse.run({.name = other ? "b" : "a"});
+    const uint64_t hash = other ? 2 : 1;
+    const float one = other ? 999.0F : 1000.0F, two = other ? 1.0F : 2.0F;
+    const Row in = prefill("x_in", 0, hash).token(other ? 8 : 7);
+    warehouse.use_prompt("another_token");  // nothing decides, and what follows comes last
+    warehouse.add(in.at(1), decode("x_in", 0, hash).at(2).sketched({two, 0, 0, 0}));
+    warehouse.use_prompt("p");
+    warehouse.add(prefill("x_in", 1, 1), prefill("attn_out", 1, hash).sketched({one, 0, 0, 0}),
+                  prefill("mlp_out", 2, hash).sketched({two, 0, 0, 0}),
+                  prefill("mlp_out", 3, hash).sketched({two, 0, 0, 0}));
+    if (other) warehouse.add(prefill("wo_out", 1, 1));
+  }
+  const auto expect = [&](const std::string& gate, const std::string& text, const std::string& row,
+                          const std::string& mark) {
+    const auto ask = [&](const std::string& more) {
+      return shell("$G compare a b --gate " + gate + more).out;
+    };
+    const std::string told = ask("");
+    EXPECT_EQ(told.substr(told.find("first"), text.size()), text) << told;
+    const std::string rows = ask(" --rows --format csv");
+    EXPECT_EQ(rows.substr(rows.find('\n') + 1, row.size()), row) << rows;
+    EXPECT_TRUE(ask(" --format csv").find("," + mark.substr(0, 1) + ",") != std::string::npos);
+    const std::string page = ask(" --format html");
+    EXPECT_EQ(marked_in(page), mark);
+    const std::string list = page.substr(page.find("<table class=sortable"));
+    EXPECT_TRUE(list.substr(list.find("<tbody>"))
+                    .starts_with("<tbody>\n<tr><td>" + mark.substr(0, 1) + "</td>"));
+  };
+  expect("numeric", "first beyond rounding: DRIFT DIVERGENT at layer 2, mlp_out",
+         "p,prefill_last,37,2,mlp_out,DRIFT,DIVERGENT,", "2 of Prompt p, prefill_last");
+  expect("strict", "first difference: DRIFT ROUNDING at layer 1, attn_out",
+         "p,prefill_last,37,1,attn_out,DRIFT,ROUNDING,", "1 of Prompt p, prefill_last");
+  const std::string rows = run({"compare", "a", "b", "--rows", "--format", "csv"}).out;
+  const size_t last = rows.rfind("\r\n", rows.size() - 3) + 2;
+  EXPECT_TRUE(rows.substr(last).starts_with("another_token,prefill_last,1,0,")) << rows;
+}
+
 TEST_F(CompareCommand, KeepsVerdictNamesAndFirstDifferenceInEveryFormat) {
   Warehouse warehouse(database());
   warehouse.run({.name = "a"});
