@@ -96,7 +96,14 @@ struct Map {
   std::string name = {}, caption = {}, corner = {};
   std::vector<std::string> columns = {}, rows = {};
   std::vector<std::vector<std::optional<Square>>> squares =
-      {};                                        ///< by row, up to the last that can be
+      {};  ///< by row, up to the last that can be
+  /// Rows first to last, for which one stands until a reader asks for them.
+  struct Fold {
+    size_t first, last;
+    std::string name = {};
+    std::vector<std::optional<Square>> squares = {};  ///< of each column the worst
+  };
+  std::vector<Fold> folds = {};                  ///< ascending
   std::optional<size_t> index = {}, panel = {};  ///< of the page's data
 };
 

@@ -10,7 +10,7 @@ const page = (() => {
   let opened = null;  // the cell that stays in the panel
   let from = null;    // where the arrow keys are
   // label(cell), show(cell), filter(words), remember(parameters), restore(parameters): a cell to open
-  const page = { data, words: data.words, panel, cells, kind: null, make, add_cell, remember, start, query, number };
+  const page = { data, words: data.words, panel, cells, kind: null, make, add_cell, rows_of, remember, start, query, number };
 
   function make(name, text, more) {
     const element = document.createElement(name);
@@ -26,6 +26,11 @@ const page = (() => {
     cells.set(td, { td, ...cell });
     td.setAttribute("role", "gridcell");
     td.tabIndex = -1;
+  }
+
+  // Those of a map, without the lines that stand for several.
+  function rows_of(table) {
+    return [...table.tBodies[0].rows].filter((row) => !row.classList.contains("fold"));
   }
 
   // ---- The panel.
@@ -77,14 +82,14 @@ const page = (() => {
     if (cell && !event.target.closest("a")) open(cell);
   });
   function move(cell, down, right) {
-    const rows = cell.table.tBodies[0].rows;
+    const rows = rows_of(cell.table);
     let row = cell.row, column = cell.column;
     for (;;) {
       row += down;
       column += right;
       if (row < 0 || row >= rows.length || column < 0 || column + 1 >= rows[row].cells.length) return;
       const next = cells.get(rows[row].cells[column + 1]);
-      if (next) { next.td.focus(); return; }
+      if (next && !rows[row].hidden) { next.td.focus(); return; }
     }
   }
   const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };

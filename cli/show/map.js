@@ -33,7 +33,7 @@
     const columns = columns_of(panel);
     let index = 0;
     table.setAttribute("role", "grid");
-    [...table.tBodies[0].rows].forEach((row, layer) => {
+    page.rows_of(table).forEach((row, layer) => {
       [...map.rows[panel.rows[layer]]].forEach((there, tensor) => {
         if (there === "0") return;
         page.add_cell(row.cells[tensor + 1], { table, map, row: layer, column: tensor, columns, index, panel });
@@ -41,6 +41,20 @@
       });
     });
   }
+  // ---- Lines that stand for several layers: a click shows those.
+  const folds = [...document.querySelectorAll("tr.fold")].map((line) => {
+    const button = make("button", line.cells[0].textContent, { type: "button" });
+    const rows = [];
+    for (let row = line.nextElementSibling; row && row.hidden; row = row.nextElementSibling) rows.push(row);
+    const unfold = (shown) => {
+      for (const row of rows) row.hidden = !shown;
+      button.setAttribute("aria-expanded", shown);
+    };
+    button.addEventListener("click", () => unfold(rows[0].hidden));
+    line.cells[0].replaceChildren(button);
+    unfold(false);
+    return unfold;
+  });
   function value(cell, name) {
     const column = cell.columns[name];
     const own = column ? column[cell.index] : null;
@@ -102,7 +116,7 @@
       if (where !== "same") {
         do { --layer; } while (layer >= 0 && cell.map.rows[cell.panel.rows[layer]][from_tensor] === "0");
       }
-      const td = layer >= 0 ? cell.table.tBodies[0].rows[layer].cells[from_tensor + 1] : null;
+      const td = layer >= 0 ? page.rows_of(cell.table)[layer].cells[from_tensor + 1] : null;
       const input = td && cells.get(td);
       if (input) found.push(`${tensor_name(input)}@${layer_name(input)}: ${kind(input)}`);
     }
@@ -160,6 +174,7 @@
     label: (cell) => `${tensor_name(cell)}, ${words.layer} ${layer_name(cell)}: ${kind(cell)}`,
     /// Every word must be in what a cell says of itself.
     filter(wanted) {
+      for (const unfold of folds) unfold(wanted.length > 0);
       for (const cell of cells.values()) {
         const own = `${tensor_name(cell)} ${words.layer} ${layer_name(cell)} ${prompt_name(cell)} ${state(cell)} ${kind(cell)}`.toLowerCase().split(/[\s,]+/);
         const layer = layer_name(cell);
@@ -176,9 +191,11 @@
     },
     restore(wanted) {
       if (!wanted.has("tensor")) return null;
-      return [...cells.values()].find((cell) =>
+      const found = [...cells.values()].find((cell) =>
         cell.table.dataset.map === wanted.get("map") && cell.table.dataset.panel === wanted.get("panel") &&
         String(cell.row) === wanted.get("layer") && tensor_name(cell) === wanted.get("tensor"));
+      if (found && found.td.parentNode.hidden) for (const unfold of folds) unfold(true);
+      return found;
     },
   };
 })();

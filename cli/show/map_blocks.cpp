@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kListedCells = 14;  // that differ, beside the map
 constexpr size_t kMostOpenMaps = 3;  // that need no click
+constexpr size_t kLeastFolded = 4;   // layers that become one line
 
 using Counts = std::map<char, size_t>;  // cells by what they are: the first letter of their look
 
@@ -40,10 +41,7 @@ class MapBlocks {
       : map_(map), index_(index), first_(first), words_(words) {}
 
   Blocks write() {
-    blocks_.push_back(Controls{.label = words_("page.filter"),
-                               .hint = words_("page.filter.hint"),
-                               .keys = words_("page.keys")});
-    legend();
+    const Counts seen = legend();
     std::vector<size_t> order;
     for (size_t p = 0; p < map_.panels.size(); ++p) {
       const bool leads = first_ && first_->panel == p;
@@ -56,6 +54,11 @@ class MapBlocks {
           Group{"prompt", panel(p), name, prompts.blocks.size() < kMostOpenMaps});
     }
     blocks_.push_back(std::move(prompts));
+    if (seen.contains('r') || seen.contains('f'))
+      blocks_.push_back(Note{words_.line("page.legend.scale"), Note::Kind::kSmall});
+    blocks_.push_back(Controls{.label = words_("page.filter"),
+                               .hint = words_("page.filter.hint"),
+                               .keys = words_("page.keys")});
     list();
     return std::move(blocks_);
   }
@@ -77,10 +80,58 @@ class MapBlocks {
       }
       while (!row.empty() && !row.back()) row.pop_back();  // what cannot have a row in that layer
     }
+    for (size_t l = 0, end = 0; l < map_.layers.size(); l = end) {
+      for (end = l + 1; is_plain(p, l) && end < map_.layers.size() && continues(p, l, end);) ++end;
+      if (end - l >= kLeastFolded) map.folds.push_back(fold(p, l, end - 1));
+    }
     return map;
   }
 
  private:
+  /// True if all of a layer is equal; where the map is of a failure beyond rounding, also if it is
+  /// within that.
+  bool is_plain(size_t p, size_t l) const {
+    const bool beyond =
+        first_ &&
+        map_.panels[first_->panel].cells[first_->layer][first_->tensor]->beyond_rounding();
+    const Severity most = beyond ? Severity::kRounding : Severity::kGood;
+    const auto& row = map_.panels[p].cells[l];
+    return std::all_of(row.begin(), row.end(),
+                       [&](const auto& cell) { return !cell || cell->meaning.severity <= most; });
+  }
+  /// True if one line can stand for layers `from` to `l`: the same of them was traced.
+  bool continues(size_t p, size_t from, size_t l) const {
+    const auto& before = map_.layers[l - 1];
+    if (!before || *before < 0 || map_.layers[l] != *before + 1 || !is_plain(p, l)) return false;
+    const auto& cells = map_.panels[p].cells;
+    for (size_t t = 0; t < map_.tensors.size(); ++t) {
+      if (map_.applies(from, t) && map_.applies(l, t) && !cells[from][t] != !cells[l][t])
+        return false;
+    }
+    return true;
+  }
+  Map::Fold fold(size_t p, size_t first, size_t last) const {
+    Map::Fold fold{first, last};
+    fold.name = layer_text(map_, first, words_) + "-" + layer_text(map_, last, words_);
+    fold.squares.resize(map_.tensors.size());
+    std::vector<int> ranks(map_.tensors.size());
+    for (size_t l = first; l <= last; ++l) {
+      for (size_t t = 0; t < map_.tensors.size(); ++t) {
+        const auto& cell = map_.panels[p].cells[l][t];
+        if (!cell && !map_.applies(l, t)) continue;
+        const auto seen =
+            cell ? std::pair(cell->meaning.rank, look_of(*cell)) : std::pair(0, Look("t"));
+        auto& square = fold.squares[t];
+        if (square && std::tie(ranks[t], square->look) >= std::tie(seen.first, seen.second))
+          continue;
+        ranks[t] = seen.first;
+        square = Square{seen.second};
+      }
+    }
+    while (!fold.squares.empty() && !fold.squares.back()) fold.squares.pop_back();
+    return fold;
+  }
+
   Blocks panel(size_t p) const {
     Blocks blocks{map_of(p)};
     Group charts{"charts", {}};
@@ -111,7 +162,8 @@ class MapBlocks {
     return list;
   }
 
-  void legend() {
+  /// Returns what there is.
+  Counts legend() {
     Counts seen;
     for (size_t p = 0; p < map_.panels.size(); ++p) {
       for (const auto& [look, n] : counts_of(p)) seen[look] += n;
@@ -131,8 +183,7 @@ class MapBlocks {
     }
     if (first_) legend.items.push_back({{{"m first"}}, words_("cell.first")});
     blocks_.push_back(std::move(legend));
-    if (seen.contains('r') || seen.contains('f'))
-      blocks_.push_back(Note{words_.line("page.legend.scale"), Note::Kind::kSmall});
+    return seen;
   }
 
   /// "Prompt p0: 176 squares; 100 equal, 70 within rounding, 6 beyond rounding. The first ..."

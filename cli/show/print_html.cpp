@@ -255,11 +255,12 @@ class HtmlPrinter {
       html_.text(name) << "</span>";
     }
     html_ << "</tr></thead>\n<tbody>\n";
+    auto fold = map.folds.begin();
     for (size_t r = 0; r < map.rows.size(); ++r) {
-      html_ << "<tr><th scope=row>";
-      html_.text(map.rows[r]) << "</th>";
-      for (const auto& one : map.squares[r]) square(one);
-      html_ << "\n";
+      if (fold != map.folds.end() && fold->last < r) ++fold;
+      const bool folded = fold != map.folds.end() && fold->first <= r;
+      if (folded && fold->first == r) map_row("<tr class=fold>", fold->name, fold->squares);
+      map_row(folded ? Markup("<tr hidden>") : Markup("<tr>"), map.rows[r], map.squares[r]);
     }
     html_ << "</tbody></table></div>\n";
   }
@@ -328,6 +329,14 @@ class HtmlPrinter {
       html_ << html_of(row.cells[i]) << (names ? Markup("</th>") : Markup("</td>"));
     }
     html_ << "</tr>\n";
+  }
+
+  void map_row(Markup start, const std::string& name,
+               const std::vector<std::optional<Square>>& squares) {
+    html_ << start << "<th scope=row>";
+    html_.text(name) << "</th>";
+    for (const auto& one : squares) square(one);
+    html_ << "\n";
   }
 
   void square(const std::optional<Square>& square) {

@@ -12,7 +12,7 @@
 namespace greta {
 namespace {
 
-constexpr size_t kPictureColumns = 80, kLabel = 6;
+constexpr size_t kPictureColumns = 80, kLeastLabel = 6;
 
 /// How a terminal shows a look: a letter, or with colours blocks by its degree.
 struct Sign {
@@ -97,28 +97,31 @@ class TerminalPrinter {
     return text;
   }
 
-  static bool is_wide(const Map& map) { return kLabel + 2 * map.columns.size() <= kPictureColumns; }
-
   std::string picture(const Map& map) {
-    const bool wide = is_wide(map);  // a blank between columns
-    const size_t per_line = (kPictureColumns - kLabel) / (wide ? 2 : 1);
+    size_t label = kLeastLabel;
+    for (const Map::Fold& fold : map.folds) label = std::max(label, fold.name.size() + 1);
+    const bool wide = label + 2 * map.columns.size() <= kPictureColumns;  // a blank between columns
+    const size_t per_line = (kPictureColumns - label) / (wide ? 2 : 1);
     const std::string gap = wide ? " " : "";
     std::string text;
     // of more trace points than fit, the rest below
     for (size_t from = 0; from < map.columns.size(); from += per_line) {
       const size_t end = std::min(from + per_line, map.columns.size());
-      text += std::string(wide ? kLabel - 1 : kLabel, ' ');
+      text += std::string(wide ? label - 1 : label, ' ');
       for (size_t c = from; c < end; ++c) text += gap + column_letter(c);
       text += "\n";
+      auto fold = map.folds.begin();
       for (size_t r = 0; r < map.rows.size(); ++r) {
-        std::string line;
+        const bool folded = fold != map.folds.end() && fold->first == r;
+        const auto& squares = folded ? fold->squares : map.squares[r];
+        std::string line, name = folded ? fold->name : map.rows[r];
+        if (folded) r = fold++->last;
         for (size_t c = from; c < end; ++c)
-          line += gap + (c < map.squares[r].size() ? square(map.squares[r][c]) : " ");
+          line += gap + (c < squares.size() ? square(squares[c]) : " ");
         while (line.ends_with(' ')) line.pop_back();
         if (line.empty()) continue;
-        std::string label = map.rows[r];
-        label.resize(std::max(label.size(), kLabel - 1), ' ');
-        text += label + (wide ? "" : " ") + line + "\n";
+        name.resize(std::max(name.size(), label - 1), ' ');
+        text += name + (wide ? "" : " ") + line + "\n";
       }
     }
     return text;

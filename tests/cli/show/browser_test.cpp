@@ -38,7 +38,36 @@ struct MadePages {
            " --format tsv query 'SELECT min(experiment) FROM run' | tail -1)\" --out " +
            ProgramTest::quoted((folder / "runs.html").string()) + "; true; }");
     if (result.status != 0) throw std::runtime_error(result.err);
+    make_deep(sh);
     make_history(sh);
+  }
+
+  /// 96 layers, of which the 40th fails, and the run beside one that does not.
+  template <class Shell>
+  void make_deep(const Shell& sh) {
+    const std::string file = (folder / "deep.db").string(),
+                      path = ProgramTest::quoted(folder.path().string());
+    {
+      Warehouse w(file);
+      for (const char* name : {"good", "bad"}) {
+        w.run({.name = name});
+        for (int layer = 0; layer < 96; ++layer) {
+          for (const char* tensor :
+               {"residual_pre_attn", "attn_norm_out", "q_post_rope", "residual_post_attn"}) {
+            if (name == std::string("good") || layer < 40) {
+              w.match(tensor, layer);
+            } else {
+              w.divergent(tensor, layer);
+            }
+          }
+        }
+      }
+      judge_all(w);
+    }
+    const std::string of = "$G --db " + ProgramTest::quoted(file) + " --format html ";
+    const Result made = sh(of + "report --run bad --out " + path + "/deep.html; " + of +
+                           "compare good bad > " + path + "/deep-compare.html; true");
+    if (made.status != 0) throw std::runtime_error(made.err);
   }
 
   template <class Shell>
@@ -165,6 +194,42 @@ TEST_F(PageInBrowser, AnAddressRestoresWhatWasOpen) {
   browser().open_file(page("run.html"), "#map=7&tensor=%3Cscript%3E&layer=x&filter=%22%3E%3Cb%3E");
   EXPECT_EQ(panel(), "");
   expect_no_complaint();
+}
+
+TEST_F(PageInBrowser, WhereItBeginsIsInViewBehindOneLineOfEqualLayers) {
+  const auto top = [](const std::string& of) {
+    return evaluate("document.querySelector('" + of + "').getBoundingClientRect().top")
+        .get<double>();
+  };
+  const auto hidden = [] {
+    return evaluate(
+        "document.querySelector('td.first').closest('table').querySelectorAll('tr[hidden]')."
+        "length");
+  };
+  for (const char* name : {"deep.html", "deep-compare.html"}) {
+    browser().open_file(page(name));
+    EXPECT_LT(top("td.first"), 880) << name;
+    EXPECT_EQ(evaluate("document.querySelector('tr.fold').innerText.trim()"), "0-39") << name;
+    EXPECT_EQ(hidden(), 40U) << name;
+    browser().evaluate("document.querySelector('td.first').focus()");
+    browser().press("ArrowUp");  // what is hidden is no way
+    EXPECT_NE(panel().find("layer 40"), std::string::npos) << panel();
+    browser().point_at("tr.fold button", true);
+    EXPECT_EQ(hidden(), 0U) << name;
+    browser().evaluate("document.querySelector('td.first').focus()");
+    browser().press("ArrowUp");
+    EXPECT_NE(panel().find("layer 39"), std::string::npos) << panel();
+    browser().press("/", "/");
+    browser().type("17");
+    EXPECT_EQ(count("tr[hidden]"), 0U) << name;
+    EXPECT_GT(count("td[role=gridcell]:not(.dim)"), 0U) << name;
+    browser().press("Escape");
+    EXPECT_EQ(hidden(), 40U) << name;
+    browser().open_file(page(name), "#map=0&panel=0&layer=17&tensor=q_post_rope");
+    EXPECT_NE(panel().find("q_post_rope, layer 17"), std::string::npos) << panel();
+    EXPECT_EQ(hidden(), 0U) << name;
+    expect_no_complaint();
+  }
 }
 
 TEST_F(PageInBrowser, AColumnsHeadSorts) {

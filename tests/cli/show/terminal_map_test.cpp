@@ -34,6 +34,37 @@ TEST_F(FirstFailMap, ShowsEveryLayerAndTracePointInLetters) {
   EXPECT_NE(result.out.find("a x_in   b attn_out   c mlp_out"), std::string::npos) << result.out;
 }
 
+TEST_F(FirstFailMap, EqualLayersInARowAreOneLine) {
+  {
+    Warehouse w(database());
+    for (int layer = 0; layer < 120; ++layer) {
+      if (layer == 40) {
+        w.divergent("attn_out", layer);
+      } else if (layer != 50) {  // which nothing traced
+        w.match("attn_out", layer);
+      }
+      if (layer == 45 || layer == 56) continue;  // one point was not traced
+      w.match("x_in", layer);
+    }
+    w.match("logits", -1);
+  }
+  const Result result = run({"--db", database(), "firstfail", "--run", "r", "--map"});
+  EXPECT_NE(result.out.find("prompt p0\n"
+                            "       a b c\n"
+                            "0-39   . .\n"
+                            "40     . D\n"
+                            "41-44  . .\n"
+                            "45     - .\n"
+                            "46-49  . .\n"
+                            "50     . -\n"
+                            "51-55  . .\n"
+                            "56     - .\n"
+                            "57-119 . .\n"
+                            "head       .\n"),
+            std::string::npos)
+      << result.out;
+}
+
 TEST_F(FirstFailMap, FitsEightyColumns) {
   {
     Warehouse w(database());
