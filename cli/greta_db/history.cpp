@@ -137,7 +137,7 @@ void write_folder(Options& options, QueryPool& statements, const History& histor
   std::vector<std::pair<std::filesystem::path, FileContent>> files;
   for (const Run& run : runs) {
     files.emplace_back(folder / pages[run.id], [&statements, run, language](const TextSink& sink) {
-      write_run_page(statements, {run}, language, sink);
+      write_run_page(statements, {run}, language, sink, "history.html");
     });
   }
   files.emplace_back(

@@ -31,9 +31,9 @@ Blocks final_report(QueryPool& statements, const std::vector<Run>& runs, const W
 void write_analysis_table(QueryPool& statements, const Run& run, const TextSink& sink);
 
 /// The page of one run, or of several: a table of them and a section for each that fails, up to
-/// eight.
+/// eight. `history`: address of the page of their history, which it links to; "" none.
 void write_run_page(QueryPool& statements, const std::vector<Run>& runs, Language language,
-                    const TextSink& sink);
+                    const TextSink& sink, const std::string& history = "");
 
 /// The summary of two runs before their map.
 struct ComparisonSummary {

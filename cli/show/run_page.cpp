@@ -140,10 +140,9 @@ std::optional<CellPlace> cell_of(const PairMap& map, const FailPlace& place,
 
 class RunPage {
  public:
-  RunPage(QueryPool& statements, Language language)
-      : statements_(statements), language_(language), words_(language) {}
+  RunPage(QueryPool& statements, Language language) : statements_(statements), words_(language) {}
 
-  std::string one(const JudgedRow& row) {
+  PageContent one(const JudgedRow& row) {
     const Headline& head = row.head;
     PageContent content;
     content.title =
@@ -151,10 +150,10 @@ class RunPage {
     content.kind = "run";
     content.body = section(row, 1);
     content.data = data_of_maps(statements_, "run", maps_, "page.untold", words_);
-    return page_of(content, language_);
+    return content;
   }
 
-  std::string several(const JudgedRows& rows) {
+  PageContent several(const JudgedRows& rows) {
     std::set<std::string> names;
     for (const auto& row : rows) names.insert(row->verdict.text("experiment"));
     std::string experiments;
@@ -195,7 +194,7 @@ class RunPage {
                           Note::Kind::kSmall});
     }
     content.data = data_of_maps(statements_, "runs", maps_, "page.untold", words_);
-    return page_of(content, language_);
+    return content;
   }
 
  private:
@@ -237,7 +236,6 @@ class RunPage {
   }
 
   QueryPool& statements_;
-  Language language_;
   Wording words_;
   std::string maps_;
   size_t n_maps_ = 0;
@@ -246,10 +244,15 @@ class RunPage {
 }  // namespace
 
 void write_run_page(QueryPool& statements, const std::vector<Run>& runs, Language language,
-                    const TextSink& sink) {
+                    const TextSink& sink, const std::string& history) {
   const JudgedRows rows = judged_rows(statements, runs);
   RunPage page(statements, language);
-  sink(rows.size() == 1 ? page.one(*rows.front()) : page.several(rows));
+  PageContent content = rows.size() == 1 ? page.one(*rows.front()) : page.several(rows);
+  if (!history.empty()) {
+    content.body.insert(content.body.begin(),
+                        Note{linked(Wording(language)("history.title"), history)});
+  }
+  sink(page_of(content, language));
 }
 
 void write_compare_page(QueryPool& statements, const Run& a, const Run& b,

@@ -251,7 +251,9 @@ TEST_F(HistoryCommand, WritesPagesOfRunsBesideIt) {
   const json data = data_of(page);
   ASSERT_EQ(data["pages"].size(), 3U);
   for (const auto& [run, file] : data["pages"].items()) {
-    EXPECT_TRUE(std::filesystem::exists(path("site/" + file.get<std::string>())));
+    EXPECT_NE(read(path("site/" + file.get<std::string>()))
+                  .find("<main>\n<p><a href=\"history.html\">History</a></p>"),
+              std::string::npos);
     EXPECT_NE(page.find("<a href=\"" + file.get<std::string>() + "\""), std::string::npos);
     EXPECT_EQ(data["runs"]["rows"][std::stoul(run)][18], "BROKEN");
   }
