@@ -7,6 +7,7 @@
 #include "common/process.h"
 #include "common/stop_signal.h"
 #include "db/database.h"
+#include "db/run_records.h"
 #include "db/schema.h"
 #include "db/statements.h"
 #include "db/transaction.h"
@@ -66,6 +67,14 @@ bool any_may_be_running(SQLite::Statement& ingests) {
     }
   }
   return false;
+}
+
+/// True if an ingest that has written to the run may go on.
+bool any_ingest_may_write(Statements& sql, int64_t run_id) {
+  return any_may_be_running(
+      sql("SELECT g.host, g.pid, g.process FROM ingest_run i"
+          " JOIN ingest g ON g.id = i.ingest_id WHERE i.run_id = ?",
+          run_id));
 }
 
 constexpr const char* kDropTables =
@@ -146,9 +155,7 @@ std::optional<std::string> run_being_written(SQLite::Database& db,
   Statements sql(db);
   for (const RunToForget& run : runs) {
     if (sql.find_id("SELECT id FROM run WHERE id = ? AND status = 'running'", run.id) ||
-        any_may_be_running(sql("SELECT g.host, g.pid, g.process FROM ingest_run i"
-                               " JOIN ingest g ON g.id = i.ingest_id WHERE i.run_id = ?",
-                               run.id))) {
+        any_ingest_may_write(sql, run.id)) {
       return run.name;
     }
   }
@@ -168,6 +175,23 @@ ForgetSummary forget_runs(SQLite::Database& db, const std::vector<RunToForget>& 
     }
     return forget(db, runs, progress);
   });
+}
+
+std::optional<RunToForget> left_behind_run(SQLite::Database& db, const std::string& name) {
+  Statements sql(db);
+  const auto id =
+      sql.find_id("SELECT id FROM run WHERE name = ? AND status IN ('failed', 'running')", name);
+  if (!id || any_ingest_may_write(sql, *id)) return std::nullopt;
+  if (sql.find_id("SELECT id FROM run WHERE id = ? AND status = 'running'", *id)) {
+    const std::optional<Process> writer = process_of_run(db, *id);
+    if (!writer || may_be_running(*writer)) return std::nullopt;
+  }
+  return RunToForget{*id, name};
+}
+
+void forget_left_behind(SQLite::Database& db, const RunToForget& run) {
+  const WithoutConsequences without(db);
+  forget(db, {run}, nullptr);
 }
 
 bool forget_marked_source(SQLite::Database& db, int64_t run_id, const std::string& leg,

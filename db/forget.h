@@ -52,6 +52,13 @@ ForgetSummary forget_runs(SQLite::Database& db, const std::vector<RunToForget>& 
                           ForgetProgress progress = nullptr,
                           WrittenRuns written = WrittenRuns::kRefuse);
 
+/// The run of this name if it failed, or was left running by a process that is gone, and nothing
+/// writes to it.
+std::optional<RunToForget> left_behind_run(SQLite::Database& db, const std::string& name);
+
+/// Removes it, as forget_runs does. Inside the transaction in which it was found.
+void forget_left_behind(SQLite::Database& db, const RunToForget& run);
+
 /// Removes the source of this identity that was marked by forget_runs, with all that it stated, so
 /// that it can be stored anew. Inside the caller's transaction. False when there is none.
 bool forget_marked_source(SQLite::Database& db, int64_t run_id, const std::string& leg,

@@ -13,6 +13,7 @@
 #include "common/trouble.h"
 #include "db/database.h"
 #include "db/lock_wait.h"
+#include "engine/record/run_store.h"
 
 namespace greta {
 namespace {
@@ -52,6 +53,10 @@ int run_greta_infer(int argc, char** argv) {
     more = unknown && !unknown->lines.empty()
                ? unknown->lines
                : std::vector<std::string>{"See greta-infer --help, greta-infer COMMAND --help"};
+  } catch (const RunExists& error) {
+    trouble = error.what();
+    if (error.left_behind)
+      trouble += "; it failed, or its process is gone: --replace-failed replaces it";
   } catch (const SQLite::Exception& error) {
     trouble = std::string("database: ") + error.what();
   } catch (const std::bad_alloc&) {

@@ -92,7 +92,8 @@ With --sequences prefill takes several prompts in one batch; with batch_invarian
 changes no bit, decode takes a token of each. In other modes what is beside a prompt may change
 its rounding, and what was is recorded as prefilled_together. --repeats keeps the first place
 that differs as phases repeat_prefill and repeat_decode: those of a race change. --layers takes
-0,1,2,4,8 by default, as far as the model has them.
+0,1,2,4,8 by default, as far as the model has them. --run-name is refused where a run has that
+name. With --replace-failed a run that failed, or that a killed process left, makes room.
 
 Examples:
   greta-infer probe --suite b3_66_v2 --model tiny.gguf --db greta.db

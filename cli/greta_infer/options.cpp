@@ -377,6 +377,23 @@ void add_record_options(CLI::App& command, RecordArguments& arguments) {
       ->group("Record");
 }
 
+void add_run_name_options(CLI::App& command, RecordArguments& arguments) {
+  CLI::Option* name =
+      command
+          .add_option("--run-name", arguments.run_name,
+                      "What the run is called (default: DATE/EXPERIMENT/MODE); refused when a run "
+                      "has that name")
+          ->option_text("NAME")
+          ->group("Record");
+  command
+      .add_flag("--replace-failed", arguments.replace_failed,
+                "Replace the run of --run-name if it failed, or was left running by a process that "
+                "is gone")
+      ->needs(name)
+      ->option_text(" ")
+      ->group("Record");
+}
+
 RunTargets resolve_targets(const RecordArguments& arguments) {
   RunTargets targets{.database = arguments.database.value_or(""),
                      .jsonl_folder = arguments.jsonl,

@@ -86,9 +86,12 @@ ForwardOptions resolve_forward(const ComputeArguments& arguments, Mode mode, con
 struct RecordArguments {
   std::optional<std::string> database;
   std::string experiment, date, jsonl, delta_out, commit, run_name;
+  bool replace_failed = false;
 };
 /// --db, --experiment, --date, --wait, --trace-jsonl.
 void add_record_options(CLI::App& command, RecordArguments& arguments);
+/// --run-name, --replace-failed: of commands that write one run.
+void add_run_name_options(CLI::App& command, RecordArguments& arguments);
 /// The database is --db, else GRETA_DB, else greta.db; the delta file delta_out, else
 /// GRETA_TRACE_PREFILL_DECODE_OUT.
 RunTargets resolve_targets(const RecordArguments& arguments);

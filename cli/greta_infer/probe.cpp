@@ -341,12 +341,7 @@ void add_infer_probe(CLI::App& app, Infer& infer) {
       ->excludes("--gate")
       ->option_text(" ")
       ->group("Record");
-  command
-      ->add_option("--run-name", arguments->probe.record.run_name,
-                   "What the run is called (default: DATE/EXPERIMENT/MODE); refused when a run has "
-                   "that name")
-      ->option_text("NAME")
-      ->group("Record");
+  add_run_name_options(*command, arguments->probe.record);
   command->add_flag("--timings", arguments->timings,
                     "Also print where the time went, from the program's start to the verdict");
   command->add_flag("--json", arguments->json, "Print the run's name and verdict as a JSON object");

@@ -181,6 +181,7 @@ RunSetup resolve_probe_setup(const ProbeArguments& arguments) {
           .label = arguments.label,
           .seed = resolve_seed(arguments.compute),
           .name = arguments.record.run_name,
+          .replaces_failed = arguments.record.replace_failed,
           .commit = arguments.record.commit,
           .suite = arguments.prompt.given() ? "" : choose_suite(arguments.suite).experiment};
 }

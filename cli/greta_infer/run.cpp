@@ -70,8 +70,9 @@ class TextStream {
 bool is_traced(const RunArguments& arguments) {
   const TraceArguments& trace = arguments.trace;
   const RecordArguments& record = arguments.record;
-  return record.database || !record.experiment.empty() || !record.jsonl.empty() || trace.layers ||
-         trace.tensors || trace.phases || trace.sample > 0;
+  return record.database || !record.experiment.empty() || !record.jsonl.empty() ||
+         !record.run_name.empty() || trace.layers || trace.tensors || trace.phases ||
+         trace.sample > 0;
 }
 
 /// True if it is recorded, or a probe is before it.
@@ -146,7 +147,9 @@ RunSetup resolve_setup(const RunArguments& arguments) {
   return {.experiment = arguments.record.experiment.empty() ? "run" : arguments.record.experiment,
           .date = arguments.record.date,
           .mode = mode == Mode::kBatchInvariant ? std::string(mode_name(mode)) : "",
-          .seed = resolve_seed(arguments.compute)};
+          .seed = resolve_seed(arguments.compute),
+          .name = arguments.record.run_name,
+          .replaces_failed = arguments.record.replace_failed};
 }
 
 /// The database of a generation that is traced; else empty.
@@ -303,6 +306,7 @@ void add_infer_run(CLI::App& app, Infer& infer) {
   add_sampling_options(*command, *arguments);
   add_trace_options(*command, arguments->trace);
   add_record_options(*command, arguments->record);
+  add_run_name_options(*command, arguments->record);
   add_model_sha256_option(*command, arguments->model);
   command->callback(
       [&infer, arguments] { infer.action = [arguments] { return run(*arguments); }; });

@@ -10,6 +10,7 @@
 
 #include "common/utc_time.h"
 #include "db/experiment.h"
+#include "db/forget.h"
 #include "db/judge.h"
 #include "db/run_records.h"
 #include "db/trace_writer.h"
@@ -124,7 +125,13 @@ void DatabaseStore::begin(const RunRecord& run) {
     return text.empty() ? std::nullopt : std::optional(text);
   };
   run_name_ = free_run_name(db_, base_run_name(run));
-  if (!run.name.empty() && run_name_ != run.name) throw RunExists(run.name);
+  if (!run.name.empty() && run_name_ != run.name) {
+    const std::optional<RunToForget> left = left_behind_run(db_, run.name);
+    if (!left || !run.replaces_failed) throw RunExists(run.name, left.has_value());
+    forget_left_behind(db_, *left);
+    run_name_ = free_run_name(db_, run.name);
+    if (run_name_ != run.name) throw RunExists(run.name, false);  // as a level of other runs
+  }
   const ExperimentName name = split_experiment(run.experiment);
   NewRun row;
   row.name = run_name_;

@@ -58,8 +58,9 @@ class RunStore {
 
 /// The name that a run was given is that of another one.
 struct RunExists : std::invalid_argument {
-  explicit RunExists(const std::string& name)
-      : std::invalid_argument("the database has a run " + name + " already") {}
+  RunExists(const std::string& name, bool left)
+      : std::invalid_argument("the database has a run " + name + " already"), left_behind(left) {}
+  bool left_behind;  ///< RunRecord::replaces_failed would replace it
 };
 
 /// A database could not be written: a disk that is full, a lock that others keep.

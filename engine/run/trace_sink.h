@@ -91,13 +91,14 @@ inline bool is_decode(Phase phase) {
 
 /// What is known of a run when it starts.
 struct RunRecord {
-  std::string experiment;  ///< b3_66_v2
-  std::string date;        ///< YYYY-MM-DD
-  std::string commit_sha;  ///< of the engine's build; empty when unknown
-  std::string mode;        ///< as_designed, kv_aligned, batch_invariant; empty for none
-  std::string name;        ///< what the run is called, where somebody says; else empty
-  std::string label;       ///< what tells it from other runs of its mode, as its name; or empty
-  std::string dtype;       ///< of the arithmetic, which sets the tolerance: f32
+  std::string experiment;        ///< b3_66_v2
+  std::string date;              ///< YYYY-MM-DD
+  std::string commit_sha;        ///< of the engine's build; empty when unknown
+  std::string mode;              ///< as_designed, kv_aligned, batch_invariant; empty for none
+  std::string name;              ///< what the run is called, where somebody says; else empty
+  bool replaces_failed = false;  ///< a run of that name that failed, or whose process is gone
+  std::string label;  ///< what tells it from other runs of its mode, as its name; or empty
+  std::string dtype;  ///< of the arithmetic, which sets the tolerance: f32
   int64_t seed = 0;
   std::string started_at;                                 ///< ISO 8601 UTC
   using Attribute = std::pair<std::string, std::string>;  ///< name, value

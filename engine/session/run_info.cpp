@@ -48,6 +48,7 @@ RunRecord begin_record(const RunSetup& setup) {
   run.date = setup.date.empty() ? run.started_at.substr(0, 10) : setup.date;
   run.commit_sha = setup.commit.empty() ? std::string(build.commit) : setup.commit;
   run.name = setup.name;
+  run.replaces_failed = setup.replaces_failed;
   run.mode = setup.mode;
   run.label = setup.label;
   run.seed = setup.seed;

@@ -32,7 +32,8 @@ struct RunSetup {
   std::string mode;        ///< empty for a run that compares nothing
   std::string label = {};  ///< as RunRecord's
   int64_t seed = 0;
-  std::string name = {};    ///< as RunRecord's
+  std::string name = {};  ///< as RunRecord's
+  bool replaces_failed = false;
   std::string commit = {};  ///< of the engine; empty: that of this build
   std::string suite = {};   ///< whose prompts; empty for others
   int64_t max_seq_len = 0;  ///< positions in use of the model's context

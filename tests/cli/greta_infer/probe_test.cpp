@@ -215,5 +215,30 @@ TEST_F(InferProbe, AKilledProbeIsIncomplete) {
   }
 }
 
+TEST_F(InferProbe, TheNameOfAKilledProbeCanBeUsedAgain) {
+  make_model("--type f32");
+  const std::string probe = "$I probe --model m.gguf --run-name ci --tokens '1 2' ";
+  const Result killed =
+      sh("$I probe --model m.gguf --run-name ci --prompt hi --decode-steps 1900 --layers all"
+         " --phases all & p=$!; until $G query 'SELECT name FROM run' 2>/dev/null | grep -q ci;"
+         " do sleep 0.01; done; " +
+         probe + "--replace-failed; echo \"status $?\"; kill -9 $p; wait $p; true");
+  EXPECT_TRUE(killed.says("status 2")) << killed.out;  // its process lives
+  EXPECT_TRUE(killed.says("the database has a run ci already\n")) << killed.err;
+  const Result taken = sh(probe);
+  EXPECT_EQ(taken.status, 2);
+  EXPECT_TRUE(
+      taken.says("the database has a run ci already; it failed, or its process is gone:"
+                 " --replace-failed replaces it"))
+      << taken.err;
+  EXPECT_EQ(sh(probe + "--replace-failed").status, 0);
+  EXPECT_EQ(query("SELECT name, status FROM run"), "ci\tcomplete\n");
+  EXPECT_EQ(sh(probe + "--replace-failed").status, 2);
+  EXPECT_EQ(sh("$I probe --model m.gguf --tokens '1 2' --replace-failed").status, 2);  // of which?
+  EXPECT_EQ(sh("$I run --model m.gguf --tokens '1 2' --max-tokens 1 --run-name ci").status, 2);
+  EXPECT_EQ(sh("$I run --model m.gguf --tokens '1 2' --max-tokens 1 --run-name more").status, 0);
+  EXPECT_EQ(query("SELECT name FROM run"), "ci\nmore\n");
+}
+
 }  // namespace
 }  // namespace greta

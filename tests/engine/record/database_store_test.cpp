@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "common/process.h"
 #include "db/trace_writer.h"
 #include "engine/record/run_queue.h"
 #include "engine/session/run_info.h"
@@ -99,6 +100,55 @@ TEST_F(RunInDatabase, RecordsTheRun) {
   EXPECT_EQ(ask("SELECT leg, prompt, length(sha256), shape, lines, rows, duplicates, conflicts "
                 "FROM source"),
             "||64|engine|2|2|0|0");
+}
+
+TEST_F(RunInDatabase, OnlyARunThatIsLeftBehindIsReplaced) {
+  RunRecord record = MadeUpRun::record("kv_aligned");
+  record.name = "ci";
+  const auto begin = [&](bool replaces) {
+    record.replaces_failed = replaces;
+    return std::make_unique<RunQueue>(store_in_database(file(), record));
+  };
+  /// Whether the refusal says that it would replace the run.
+  const auto refused = [&](bool replaces) -> std::string {
+    try {
+      begin(replaces);
+    } catch (const RunExists& error) {
+      return error.left_behind ? "left behind" : "taken";
+    }
+    return "begun";
+  };
+  begin(true)->end(false);  // nothing is there to replace
+  EXPECT_EQ(ask("SELECT name, status FROM run"), "ci|failed");
+  EXPECT_EQ(refused(false), "left behind");
+  {
+    const auto alive = begin(true);
+    small_run().feed(*alive);
+    EXPECT_EQ(ask("SELECT name, status FROM run"), "ci|running");
+    EXPECT_EQ(refused(false), "taken");
+    EXPECT_EQ(refused(true), "taken");
+    alive->end(true);
+  }
+  EXPECT_EQ(refused(false), "taken");
+  EXPECT_EQ(refused(true), "taken");
+  EXPECT_EQ(ask("SELECT verdict, pairs FROM run_verdict"), "PASS|1");
+  {
+    SQLite::Database db = open_for_writing(file());
+    db.exec("UPDATE run SET status = 'running'");
+  }
+  EXPECT_EQ(refused(true), "taken");  // by whom is not known
+  {
+    SQLite::Database db = open_for_writing(file());
+    const Process gone{this_process().host, this_process().pid, "another start"};
+    db.exec("INSERT INTO meta(key, value) VALUES ('writer/1', '" + gone.host + "\t" +
+            std::to_string(gone.pid) + "\t" + gone.start + "')");
+  }
+  EXPECT_EQ(refused(false), "left behind");
+  begin(true)->end(true);
+  EXPECT_EQ(ask("SELECT name, status FROM run"), "ci|complete");
+  EXPECT_EQ(ask("SELECT count(*) FROM trace_row"), "0");
+  SQLite::Database db = open_for_writing(file());
+  EXPECT_EQ(problems_of(db), "");
 }
 
 TEST_F(RunInDatabase, WhatIsNotKnownIsNull) {
