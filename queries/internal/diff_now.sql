@@ -41,10 +41,9 @@ FROM (
       WHEN f.incomplete_why IS NOT NULL THEN 'INCOMPLETE'
       ELSE 'PASS'
     END AS numeric_verdict
-  FROM (SELECT n.*, coalesce(n.run_a || ': ' || a.incomplete_why, n.run_b || ': ' || b.incomplete_why) AS incomplete_why
-   FROM (
+  FROM (
     SELECT
-      w.run_a_id AS run_a_id, w.run_b_id AS run_b_id, w.run_a AS run_a, w.run_b AS run_b, w.why_not AS why_not, w.level AS level,
+      w.run_a_id AS run_a_id, w.run_b_id AS run_b_id, w.run_a AS run_a, w.run_b AS run_b, w.why_not AS why_not, w.level AS level, max(w.incomplete_why) OVER strict AS incomplete_why,
       sum(CASE WHEN w.paired THEN w.count ELSE 0 END) OVER strict AS pairs,
       sum(CASE WHEN w.paired AND w.status <> 'INCOMPARABLE' THEN w.count ELSE 0 END) OVER strict AS compared,
       sum(CASE w.status WHEN 'MATCH' THEN w.count ELSE 0 END) OVER strict AS match,
@@ -76,15 +75,17 @@ FROM (
         (SELECT t.ord FROM tensor t WHERE t.id = g.tensor_id) AS ord,
         (SELECT q.name FROM prompt q WHERE q.id = g.prompt_id) AS prompt
       FROM (
-        -- every two runs have one, so that those without rows in common are there too
+        -- every two runs have one, so that those without rows in common are there too; why one is not whole is worked out once
         SELECT
           p.run_a_id AS run_a_id, p.run_b_id AS run_b_id, p.run_a AS run_a, p.run_b AS run_b, p.why_not AS why_not,
+          coalesce(p.run_a || ': ' || (SELECT s.incomplete_why FROM run_state s WHERE s.run_id = p.run_a_id),
+            p.run_b || ': ' || (SELECT s.incomplete_why FROM run_state s WHERE s.run_id = p.run_b_id)) AS incomplete_why,
           'PAIR' AS status, NULL AS class, 0 AS fails, 0 AS paired, 0 AS waived, 0 AS count, NULL AS chosen_at,
           NULL AS forward_layer, NULL AS layer, NULL AS tensor_id, NULL AS phase_id, NULL AS prompt_id, NULL AS pos_id
         FROM run_pair p
         UNION ALL
         SELECT
-          p.run_a_id, p.run_b_id, p.run_a, p.run_b, NULL, s.status, s.class, s.fails, s.compared,
+          p.run_a_id, p.run_b_id, p.run_a, p.run_b, NULL, NULL, s.status, s.class, s.fails, s.compared,
           CASE WHEN s.status = 'DRIFT' AND EXISTS (SELECT 1 FROM waiver) THEN EXISTS (
             SELECT 1 FROM run_waiver v
             WHERE v.run_id = p.run_b_id AND v.tensor_id = s.key_tensor_id AND (v.layer IS NULL OR v.layer = s.key_layer))
@@ -99,7 +100,7 @@ FROM (
         GROUP BY p.run_a_id, p.run_b_id, p.run_a, p.run_b, s.key_prompt_id, s.status, s.class, chosen_at, waived,
           CASE WHEN s.fails THEN s.key_tensor_id END, CASE WHEN s.fails THEN s.phase_id END, CASE WHEN s.fails THEN s.key_pos_id END
         UNION ALL
-        SELECT p.run_a_id, p.run_b_id, p.run_a, p.run_b, NULL, 'ONLY_B', NULL, 0, 0, 0, count(*), NULL, NULL, NULL, NULL, NULL, NULL, NULL
+        SELECT p.run_a_id, p.run_b_id, p.run_a, p.run_b, NULL, NULL, 'ONLY_B', NULL, 0, 0, 0, count(*), NULL, NULL, NULL, NULL, NULL, NULL, NULL
         FROM run_pair p
         CROSS JOIN comparison s
         WHERE p.why_not IS NULL AND s.run_id = p.run_b_id AND s.other_run_id = p.run_a_id AND s.key_tensor_id IS NOT NULL AND s.alone
@@ -115,5 +116,5 @@ FROM (
         ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
       beyond AS (PARTITION BY w.run_a_id, w.run_b_id, w.run_a, w.run_b, w.level
         ORDER BY w.diverges DESC, w.follows, w.forward_layer, w.ord, w.pos_id, w.prompt, w.phase_id)
-   ) n JOIN run_state a ON a.run_id = n.run_a_id JOIN run_state b ON b.run_id = n.run_b_id
-   WHERE n.nth = 1) f) v;
+  ) f
+  WHERE f.nth = 1) v;
