@@ -267,6 +267,37 @@ TEST(Contract, FourTimesTheRunsOfALineageAreFourTimesTheWork) {
   EXPECT_LE(ask(), 5 * of_fewer);
 }
 
+TEST(Contract, TheGateOfOneRunDoesNotReadTheChangesOfOthers) {
+  Warehouse w;
+  const auto fill = [&w](int first, int last) {
+    for (int i = first; i < last; ++i) {
+      w.run({.name = "e/" + std::to_string(i), .date = "2026-01-" + std::to_string(100 + i)});
+      w.match("attn_out", 0);
+    }
+    judge_all(w);
+  };
+  const auto ask = [&w] {
+    return steps(w,
+                 "SELECT answer, change, waived_rows FROM gate WHERE run_id = 2 AND own_baseline");
+  };
+  fill(0, 10);
+  const int of_fewer = ask();
+  fill(10, 100);
+  EXPECT_EQ(w.rows("SELECT answer, change FROM gate WHERE run_id = 2"), "PASS|SAME");
+  EXPECT_LE(ask(), 2 * of_fewer);
+}
+
+TEST(Contract, WhyARunIsNotWholeIsWorkedOutOnceForAPair) {
+  Warehouse w;
+  for (const char* name : {"a", "b"}) {
+    w.run({.name = name});
+    w.match("attn_out", 0);
+  }
+  const std::string of = " FROM diff_now WHERE run_a_id = 1 AND run_b_id = 2";
+  EXPECT_LE(steps(w, "SELECT verdict, strict_verdict, numeric_verdict" + of),
+            steps(w, "SELECT incomplete_why" + of) + 200);
+}
+
 TEST(Contract, TwoRunsAreComparedInAsManyStepsAmongMany) {
   Warehouse w;
   fill_runs(w, 0, 5);
