@@ -177,6 +177,7 @@ FactList GateShow::facts(GatedRun& run, Amount amount) const {
     findings.push_back(finding.text(words_));
   for (const AppliedWaiver& waiver : run.waivers()) waivers.push_back(waiver_text(waiver, words_));
   add("gate.own", run.own_text(words_));
+  add("gate.pairs", run.pairs_text(words_));
   add_all("gate.looks_like", findings, kMostFindings);
   add("gate.since", run.change_text(words_));
   add_all("gate.waived", waivers, kMostWaivers);

@@ -21,6 +21,9 @@ constexpr const char* kColumns =
     " changed_rows, nonfinite_rows, rounded_rows, lost_rows, new_rows, experiment, mode, date,"
     " waived_divergent, waived_rows, waived_changed_rows, unwaived_change, incomplete_why,"
     " no_baseline_why, baseline_id, commit_sha, unjudged_texts,"
+    " (SELECT v.pairs FROM run_verdict v WHERE v.run_id = gate.run_id) - waived AS pairs,"
+    " (SELECT c.pairs FROM run_change c WHERE c.run_id = gate.run_id"
+    "  AND c.baseline_id = gate.baseline_id AND c.level = 'run') - waived_rows AS compared_rows,"
     " (SELECT r.started_at FROM run r WHERE r.id = run_id) AS started_at,"
     " (SELECT strftime('%Y-%m-%dT%H:%M:%SZ', coalesce(r.started_at, r.date)) FROM run r"
     "  WHERE r.id = run_id) AS timestamp,"
@@ -132,6 +135,13 @@ std::string GatedRun::own_text(const Wording& words) const {
   return text;
 }
 
+std::string GatedRun::pairs_text(const Wording& words) const {
+  std::string text = words("gate.pairs.text", {std::to_string(row_->number("pairs"))});
+  if (has_baseline())
+    text += words("gate.pairs.rows", {std::to_string(row_->number("compared_rows"))});
+  return text;
+}
+
 std::string GatedRun::change_text(const Wording& words) const {
   const RunVerdict& v = *row_;
   if (!has_baseline()) return words("gate.since.none", {v.text("no_baseline_why")});
@@ -236,14 +246,14 @@ std::string GatedRun::json() {
   fail.add("tensor", or_null(place.tensor)).add("pos_id", or_null(place.pos));
   gate.raw("first_fail", fails() && !place.cause.empty() ? fail.str() : "null");
   for (const char* key :
-       {"change", "baseline", "baseline_commit_sha", "why_not", "changed_rows", "nonfinite_rows",
-        "rounded_rows", "lost_rows", "new_rows", "changed_prompt", "changed_phase",
-        "changed_pos_id", "changed_layer", "changed_tensor", "unwaived_change", "waived_rows",
-        "waived_changed_rows"}) {
+       {"change", "baseline", "baseline_commit_sha", "why_not", "compared_rows", "changed_rows",
+        "nonfinite_rows", "rounded_rows", "lost_rows", "new_rows", "changed_prompt",
+        "changed_phase", "changed_pos_id", "changed_layer", "changed_tensor", "unwaived_change",
+        "waived_rows", "waived_changed_rows"}) {
     change.add(key, row_->cell(key));
   }
   gate.raw("since_baseline", has_baseline() ? change.str() : "null");
-  for (const char* key : {"waived", "waived_divergent"}) gate.add(key, row_->cell(key));
+  for (const char* key : {"pairs", "waived", "waived_divergent"}) gate.add(key, row_->cell(key));
   std::vector<std::string> applied;
   for (const AppliedWaiver& waiver : waivers_) applied.push_back(waiver.json());
   gate.raw("waivers", json_array(applied));

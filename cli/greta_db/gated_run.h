@@ -63,6 +63,8 @@ class GatedRun {
   FailPlace changed_place() const;
   /// "FAIL: ATTN_OUT_DRIFT at ...; strict FAIL".
   std::string own_text(const Wording& words) const;
+  /// "1017 compared; 2034 rows with the baseline's": without what is waived.
+  std::string pairs_text(const Wording& words) const;
   bool passes_by_rounding() const {
     return answer() == "PASS" && gate_ == Gate::kNumeric && own(Gate::kStrict) == "FAIL";
   }

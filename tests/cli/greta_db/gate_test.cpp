@@ -32,6 +32,25 @@ TEST_F(GateCommand, WithoutABaselineItsOwnVerdictCountsAndThatIsSaid) {
   EXPECT_TRUE(base.says("no baseline: its own verdict alone counts")) << base.out;
 }
 
+TEST_F(GateCommand, TellsHowManyPairsItCompared) {
+  fill();
+  EXPECT_TRUE(run({"gate", "--run", "base"}).says("pairs     4 compared\n"));
+  const std::string with_baseline = "4 compared; 8 rows with the baseline's";
+  EXPECT_TRUE(run({"gate", "--run", "bad"}).says("pairs     " + with_baseline + "\n"));
+  EXPECT_TRUE(
+      run({"gate", "--run", "bad", "--markdown", "-"}).says("**pairs**: `" + with_baseline + "`"));
+  const auto json = [this] {
+    return run({"gate", "--run", "bad", "--json", "-"}).json()["runs"][0]["gate"];
+  };
+  EXPECT_EQ(json()["pairs"], 4);
+  EXPECT_EQ(json()["since_baseline"]["compared_rows"], 8);
+  ASSERT_EQ(waive("attn_out").status, 0);  // a pair, whose decode row is not the baseline's
+  EXPECT_EQ(json()["pairs"], 3);
+  EXPECT_EQ(json()["since_baseline"]["compared_rows"], 7);
+  w.run({.name = "empty", .experiment = "ci"});
+  EXPECT_TRUE(run({"gate", "--run", "empty"}).says("pairs     0 compared"));
+}
+
 TEST_F(GateCommand, TheVerdictIsThatOfFirstfail) {
   fill();
   w.run({.name = "equal bits", .experiment = "e", .mode = "batch_invariant", .date = "2026-01-01"});
