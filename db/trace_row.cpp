@@ -74,4 +74,15 @@ std::string doubt_of(const TraceRow& row, bool covers_n) {
   return is_ruled_out ? "sketch has a sum_sq that its min and max rule out" : "";
 }
 
+bool StillHash::has_seen(const TraceRow& row) {
+  if (!row.hash || row.n.value_or(0) < 2) return false;
+  Seen& seen = seen_[*row.hash % seen_.size()];
+  if (seen.hash != row.hash) {
+    seen = {row.hash, row.min, row.max, row.nz_count};
+  } else if (seen.min != row.min || seen.max != row.max || seen.nz_count != row.nz_count) {
+    ++seen.others;
+  }
+  return seen.others + 1 >= kRows;
+}
+
 }  // namespace greta

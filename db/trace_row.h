@@ -80,6 +80,24 @@ std::string fault_of(const TraceRow& row, bool covers_n);
 /// should look.
 std::string doubt_of(const TraceRow& row, bool covers_n);
 
+/// Notices a hash that stands still while the values change: that of kRows rows, and of more, of
+/// which each says other extremes or counts than the first. Remembers the hashes that were last.
+class StillHash {
+ public:
+  static constexpr int kRows = 8;
+  /// True if the row, which has a hash of all its values, is such a one.
+  bool has_seen(const TraceRow& row);
+
+ private:
+  struct Seen {
+    std::optional<uint64_t> hash;
+    std::optional<double> min, max;
+    std::optional<int64_t> nz_count;
+    int others = 0;  ///< rows of this hash that differ from the first
+  };
+  std::array<Seen, 256> seen_{};
+};
+
 /// Columns of trace_row: where a row is, what it says, whether it stands for others, and all of
 /// them in the order of the table.
 inline constexpr const char* kPlaceColumns = "run_id, prompt_id, side, pos_id, layer, tensor_id";

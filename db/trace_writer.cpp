@@ -19,7 +19,7 @@ namespace {
 /// also the forward order of all of them, so that it does not depend on which came first.
 constexpr int64_t kFirstUnknownTensor = 1000;
 constexpr int64_t kMaxTensor = 65'534;
-constexpr int64_t kShareOfRun = 64;
+constexpr int64_t kShareOfRun = 16;
 /// Prompts beyond are read again.
 constexpr size_t kMaxCachedPrompts = 20'000;
 

@@ -68,8 +68,8 @@ class TraceWriter {
   /// A name that greta does not know becomes a trace point, last in its layer, with cause
   /// NAME_DRIFT. Throws std::invalid_argument when a database holds as many names as it can.
   TensorId tensor_id(std::string_view name);
-  /// The same for a name in a file. A run may bring a 64th of the names that are free when it
-  /// brings its first: some 1,000 of an empty database. Nothing beyond.
+  /// The same for a name in a file. A run may bring a 16th of the names that are free when it
+  /// brings its first: some 4,000 of an empty database. Nothing beyond.
   std::optional<TensorId> tensor_id_of_run(int64_t run_id, std::string_view name);
   int64_t add_context(const RowContext& context);
   /// To be called after every rollback: ids that were entered in that transaction are gone.

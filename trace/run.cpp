@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "db/database.h"
@@ -18,7 +20,7 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 256;
 constexpr size_t kMaxPrompts = 100'000;
-constexpr size_t kMaxPoints = 1'000;   // as many as one file may name
+constexpr size_t kMaxPoints = 4'000;   // as many as one file may name
 constexpr size_t kRowsTogether = 256;  // given to the writer at once: 130 KB
 constexpr const char* kUnnamedPrompt = "prompt";
 
@@ -136,6 +138,31 @@ void Run::add_plan(const char* prompt, std::span<const greta_planned> rows) {
   queue_.plan(prompt_of(prompt), std::move(plan));
 }
 
+namespace {
+
+/// Infinities of a mask are as they should be: inf counts the others, and extra has their number.
+/// extra says that there is a mask, or values of attention scores do, whose infinities are -inf.
+void leave_masked_out(TraceRecord& record, std::span<const float> values = {}) {
+  Fingerprint& f = record.fingerprint;
+  if (f.inf == 0 || f.nan + f.inf >= f.n) return;  // a row of nothing else is a fault
+  auto extra = record.extra.empty() ? nlohmann::json::object() : nlohmann::json::parse(record.extra);
+  const auto said = extra.find("masked");
+  uint64_t masked = 0;
+  if (said != extra.end()) {
+    if (*said == true) masked = f.inf;
+    if (said->is_number_unsigned()) masked = std::min(said->get<uint64_t>(), f.inf);
+  } else if (record.point == TracePoint::kAttnScores && !values.empty() &&
+             std::find(values.begin(), values.end(), INFINITY) == values.end()) {
+    masked = f.inf;
+  }
+  if (masked == 0) return;
+  f.inf -= masked;
+  extra["masked"] = masked;
+  record.extra = extra.dump();
+}
+
+}  // namespace
+
 void Run::add_values(const greta_row& first, ValueType type, const void* values, size_t n_rows,
                      size_t n, size_t stride_bytes, std::span<const int32_t> token_ids) {
   check_values(values, n_rows, n);
@@ -145,10 +172,13 @@ void Run::add_values(const greta_row& first, ValueType type, const void* values,
   }
   record.point = point_of(first.tensor);
   const size_t prompt = prompt_of(first.prompt);
+  const std::string extra = record.extra;
   std::vector<TraceRecord> rows;
   for (size_t i = 0; i < n_rows; ++i) {
     const Floats row(type, static_cast<const char*>(values) + i * stride_bytes, n);
     record.fingerprint = fingerprint(row.get());
+    record.extra = extra;
+    leave_masked_out(record, row.get());
     const auto sample = row.get().first(std::min(sample_values_, n));
     record.sample.assign(sample.begin(), sample.end());
     if (!token_ids.empty()) record.token_id = token_ids[i];
@@ -165,6 +195,16 @@ void Run::add_fingerprint(const greta_row& row, const Fingerprint& fingerprint) 
   TraceRecord record = record_of(row);
   record.point = point_of(row.tensor);
   record.fingerprint = fingerprint;
+  {
+    TraceRow stated;
+    set_statistics_of(stated, fingerprint);
+    stated.hash = fingerprint.hash;
+    const std::lock_guard lock(still_hash_mutex_);
+    if (still_hash_.has_seen(stated)) {
+      throw BadArgument("a hash that stands still: that of rows whose values are others");
+    }
+  }
+  leave_masked_out(record);
   std::vector<TraceRecord> rows;
   rows.push_back(std::move(record));
   queue_.rows(prompt_of(row.prompt), std::move(rows));

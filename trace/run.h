@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "db/trace_row.h"
 #include "engine/record/line_file.h"
 #include "engine/record/run_queue.h"
 #include "include/greta_trace.h"
@@ -68,6 +69,8 @@ class Run {
   std::mutex refusals_mutex_;
   size_t n_refusals_ = 0;
   std::string first_refusal_;
+  std::mutex still_hash_mutex_;
+  StillHash still_hash_;  ///< of fingerprints that others worked out
 };
 
 /// Fingerprint of n values of any alignment.

@@ -33,12 +33,35 @@ std::string counts_of(QueryPool& statements, const JudgedRow& row) {
   if (v.number("prefill_only") > 0) text += ", " + v.show("prefill_only") + " prefill only";
   if (alone > 0) text += ", " + counted(alone, "row") + " without partner not finite";
   if (refuted > 0) text += ", " + counted(refuted, "readout") + " refuted";
-  if (v.number("unmet") > 0) text += ", " + v.show("unmet") + " declared rows not there";
+  if (v.number("unmet") > 0) text += ", " + v.show("unmet") + " lacking";
+  RunQuery nowhere(statements, row.run.id,
+                   "SELECT sum((SELECT count(*) FROM trace_row x WHERE x.run_id = z.run_id"
+                   " AND x.prompt_id = z.prompt_id AND x.side = z.side AND x.pos_id = z.pos_id))"
+                   " FROM traced_position z WHERE z.run_id = ? AND z.side < 2 AND z.pos_id < 0");
+  nowhere.step();
+  if (nowhere.integer(0) > 0) {
+    text += "; " + counted(nowhere.integer(0), "row") + " at no position, compared with nothing";
+  }
   return text;
 }
 
+/// Why a run is not whole, and what to do about it.
+std::string lacks(QueryPool& statements, int64_t run_id, const RunVerdict& v) {
+  RunQuery query(statements, run_id, "SELECT incomplete_why FROM run_state WHERE run_id = ?");
+  query.step();
+  std::string why = query.text(0);
+  if (v.number("ingest_open") > 0) {
+    why += ": greta-db ingest --resume finishes one that was interrupted";
+  } else if (v.number("rejected") > 0) {
+    why += "; all of it: greta-db query ingest_errors";
+  }
+  return why;
+}
+
 /// The next step for the reader, or a fact; "" when the verdict speaks for itself.
-std::string hint(const RunVerdict& v, const Headline& head) {
+std::string hint(QueryPool& statements, const JudgedRow& row) {
+  const RunVerdict& v = row.verdict;
+  const Headline& head = row.head;
   const std::string run = shell_word(v.text("run"));
   if (head.verdict == "NO_EVIDENCE") {
     if (v.number("claimed") > 0) {
@@ -56,18 +79,7 @@ std::string hint(const RunVerdict& v, const Headline& head) {
   if (v.number("missing") > 0) {
     return "rows without a partner: greta-db pairs --run " + run + " --status MISSING";
   }
-  if (head.verdict == "INCOMPLETE" && v.number("ingest_open") > 0) {
-    return "an ingest of its files has not ended: greta-db ingest --resume finishes one that was "
-           "interrupted";
-  }
-  if (head.verdict == "INCOMPLETE" && v.text("status") != "running" &&
-      v.text("status") != "failed" && v.number("unmet") == 0) {
-    return "what was not taken could be where it fails: greta-db query ingest_errors";
-  }
-  if (head.verdict == "INCOMPLETE") {
-    return v.number("unmet") > 0 ? "rows that the run declares are not there"
-                                 : "the run never finished (status " + v.show("status") + ")";
-  }
+  if (head.verdict == "INCOMPLETE") return lacks(statements, row.run.id, v);
   if (head.verdict == "INCOMPARABLE" && v.number("incomparable") == 0) {
     return v.number("claimed") > 0 ? "some of these rows only a document states"
                                    : "a report lists failures that the rows do not show: greta-db "
@@ -191,7 +203,7 @@ void print_block(Output& out, QueryPool& statements, const JudgedRow& row, Gate 
     facts.add("rejected",
               v.show("rejected") + " of its lines and files, such as: " + v.show("rejected_why"));
   }
-  if (const std::string next = hint(v, head); !next.empty()) facts.add("hint", next);
+  if (const std::string next = hint(statements, row); !next.empty()) facts.add("hint", next);
   const Line headline = verdict_word(head.verdict, "") +
                         with_unjudged_texts(head.text(), v).substr(head.verdict.size());
   print_terminal({Heading{2, v.text("run") + "  " + headline}, std::move(facts)}, out);

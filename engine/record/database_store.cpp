@@ -120,7 +120,23 @@ DatabaseStore::DatabaseStore(const std::filesystem::path& path, const RunRecord&
 }
 
 /// Adds the run, status running, with its source and its attributes.
+/// A dtype that no tolerance knows would leave every difference of the run undecided.
+void check_dtype(SQLite::Database& db, const std::string& dtype) {
+  if (dtype.empty()) return;
+  SQLite::Statement known(db,
+                          "SELECT group_concat(DISTINCT dtype), max(dtype = ?) FROM tolerance"
+                          " WHERE dtype IS NOT NULL");
+  known.bind(1, canonical_dtype(dtype));
+  known.executeStep();
+  if (known.getColumn(1).getInt() != 0) return;
+  throw std::invalid_argument("dtype " + dtype + " has no tolerance (" +
+                              known.getColumn(0).getString() +
+                              " have): `greta-db tolerance set --dtype " + dtype +
+                              " 0.03` says up to which distance a difference is rounding");
+}
+
 void DatabaseStore::begin(const RunRecord& run) {
+  check_dtype(db_, run.dtype);
   const auto known = [](const std::string& text) {
     return text.empty() ? std::nullopt : std::optional(text);
   };

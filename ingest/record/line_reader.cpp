@@ -400,14 +400,21 @@ void LineReader::add_in_doubt(TraceRow& row, RowContext&& c, std::string&& extra
     extra += (extra.empty() ? "" : ",") + ("\"as_written\":{" + of_row.as_written + "}");
   row.flags |= of_row.flags;
   if (row.hash && line_algo != file_algo) row.flags |= kFlagOtherHash;
-  if (states_nonfinite(kNan, row.nan) || states_nonfinite(kInf, row.inf) ||
-      (!row_format.has_begun && hints_at_nonfinite(fields))) {  // there `extra` is the writer's own
+  // in the row format every number is one, `extra` is the writer's own, and a mask may be infinite
+  if (!row_format.has_begun && (states_nonfinite(kNan, row.nan) ||
+                                states_nonfinite(kInf, row.inf) || hints_at_nonfinite(fields))) {
     row.flags |= kFlagNonfiniteStatistic;
   }
-  if (std::string fault = fault_of(row, line_algo == kWholeRowHash); !fault.empty()) {
+  const bool is_masked = extra.find("\"masked\":") != extra.npos;  // values that n alone counts
+  const bool covers_n = line_algo == kWholeRowHash && !is_masked;
+  if (std::string fault = fault_of(row, covers_n); !fault.empty()) {
     refusal = "a row that contradicts itself: its " + fault;
-  } else if (std::string doubt = doubt_of(row, line_algo == kWholeRowHash); !doubt.empty()) {
+  } else if (std::string doubt = doubt_of(row, covers_n); !doubt.empty()) {
     warn("a row that is hard to believe: its " + doubt);
+  }
+  if (covers_n && still_hash.has_seen(row)) {
+    refusal = "a hash that stands still: that of " + std::to_string(StillHash::kRows) +
+              " rows whose values are others";
   }
   row.context_id = context(std::move(c), std::move(extra));
   row.line = line_no;

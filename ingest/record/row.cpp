@@ -59,16 +59,17 @@ class RowLine {
   double real_of(Key key) const;
   int64_t prompt();
   std::string phase() const;
-  Fingerprint of_values() const;
+  Fingerprint of_values();
   Fingerprint stated();
   Fingerprint as_far_as_finite(const Fingerprint& f);
+  void leave_masked_out(Fingerprint& f, std::string& extra);
   void set_sample(TraceRow& row, const Fingerprint& f);
   void set_fingerprint(TraceRow& row, const Fingerprint& f);
 
   LineReader& in_;
   Fields& fields_;
-  std::string_view tensor_, values_, sketch_;  // as written
-  bool has_sketch_ = false, says_nonfinite_ = false;
+  std::string_view tensor_, values_, sketch_, masked_;  // as written
+  bool has_sketch_ = false, says_nonfinite_ = false, is_minus_ = false;  // all infinities: -inf
 };
 
 /// A field is written once, and is one of the row's.
@@ -87,6 +88,7 @@ void RowLine::find_others() {
     std::string_view* to = field.key == "tensor"   ? &tensor_
                            : field.key == "values" ? &values_
                            : field.key == "sketch" ? &sketch_
+                           : field.key == "masked" ? &masked_
                                                    : nullptr;
     if (to == nullptr) refuse_unknown(field.key);
     if (!to->empty()) throw BadRow{std::string(field.key) + " is written twice"};
@@ -95,7 +97,7 @@ void RowLine::find_others() {
 }
 
 void RowLine::refuse_unknown(std::string_view name) const {
-  std::vector<std::string> known{"tensor", "values"};
+  std::vector<std::string> known{"tensor", "values", "masked"};
   for (const Key key : kRowKeys) known.emplace_back(kKeyNames[key]);
   const std::vector<std::string> near = near_words(name.substr(0, 64), known);
   throw BadRow{"unknown field \"" + std::string(name.substr(0, 64)) + "\"" +
@@ -161,7 +163,7 @@ std::string RowLine::phase() const {
                "\" is none of prefill_last, prefill, decode0, decode"};
 }
 
-Fingerprint RowLine::of_values() const {
+Fingerprint RowLine::of_values() {
   for (const Key key : kStatisticKeys) {
     if (fields_.present[key]) {
       throw BadRow{"values, and " + std::string(kKeyNames[key]) + ", which follows from them"};
@@ -179,6 +181,7 @@ Fingerprint RowLine::of_values() const {
       throw BadRow{"value " + std::to_string(i) + " is beyond f32"};
     }
   }
+  is_minus_ = std::none_of(row.begin(), row.end(), [](float x) { return x == INFINITY; });
   return fingerprint(row);
 }
 
@@ -225,6 +228,23 @@ Fingerprint RowLine::as_far_as_finite(const Fingerprint& f) {
   }
   if (std::isnan(f.abs_sum)) checked.abs_sum = static_cast<double>(f.nz_count);  // it overflowed
   return checked;
+}
+
+/// Infinities of a mask are as they should be: inf counts the others, and extra has their number.
+void RowLine::leave_masked_out(Fingerprint& f, std::string& extra) {
+  uint64_t masked = 0;
+  if (masked_ == "true" || (masked_.empty() && is_minus_ && unquoted(tensor_) == "attn_scores")) {
+    masked = f.inf;
+  } else if (masked_ != "false" && !is_absent(masked_)) {
+    const auto n = whole_number(masked_);
+    if (!n || *n < 0 || static_cast<uint64_t>(*n) > f.inf) {
+      throw BadRow{"masked is true, false or a number of its infinities"};
+    }
+    masked = static_cast<uint64_t>(*n);
+  }
+  if (masked == 0 || f.nan + f.inf >= f.n) return;  // a row of nothing else is a fault
+  f.inf -= masked;
+  extra += (extra.empty() ? "\"masked\":" : ",\"masked\":") + std::to_string(masked);
 }
 
 void RowLine::set_sample(TraceRow& row, const Fingerprint& f) {
@@ -275,7 +295,8 @@ void RowLine::read() {
     extra = trimmed(more.substr(1, more.size() - 2));
   }
   has_sketch_ = !values_.empty();
-  const Fingerprint f = values_.empty() ? stated() : of_values();
+  Fingerprint f = values_.empty() ? stated() : of_values();
+  leave_masked_out(f, extra);
   row.prompt_id = prompt();
   row.phase_id = in_.phase(phase_name);
   row.name_id = in_.name(tensor);

@@ -61,6 +61,12 @@ SELECT
   CASE WHEN x.sample_id IS NOT NULL AND y.sample_id IS NOT NULL THEN (
     SELECT min(u.n, v.n) FROM sample u CROSS JOIN sample v
     WHERE u.id = x.sample_id AND v.id = y.sample_id AND +v.n > 0) END AS sample_n,
+  -- greatest distance of two values of the samples, over the norm of y; slow, ask where it matters
+  (SELECT max(g.d) FROM (
+     SELECT abs(sum(f.value)) AS d
+     FROM (SELECT u.i, u.value FROM sample_value u WHERE u.id = x.sample_id
+           UNION ALL SELECT v.i, -v.value FROM sample_value v WHERE v.id = y.sample_id) f
+     GROUP BY f.i HAVING count(*) = 2) g) / sqrt(l.sum_sq) AS sample_distance,
   l.n AS sketch_n,  -- NULL unless both have one of the same length and origin, and hashes leave something open
   l.derived AS sketch_derived,  -- 1: sketches of samples, not of rows
   l.n = x.n AND l.n = y.n AS sketch_whole,  -- 1: of all values

@@ -73,6 +73,9 @@ FROM (
         WHEN 0 THEN CASE
             -- of all that the hashes cover
             WHEN j.sample_equal AND j.sample_n >= CASE WHEN j.whole_hash THEN j.x_n ELSE min(j.x_n, 256) END THEN 'CONFLICT'
+            -- equal sketches of all values, and samples that differ by more than a sketch can miss
+            WHEN j.sample_equal = 0 AND j.sketch_whole AND NOT j.sketch_derived AND j.sketch_distance = 0
+              AND j.sample_distance > 1e-5 THEN 'CONFLICT'
             WHEN j.nonfinite THEN 'NONFINITE'
             WHEN j.other_token THEN 'INCOMPARABLE'
             ELSE 'DRIFT'
@@ -89,6 +92,8 @@ FROM (
         ELSE CASE  -- no hashes compare
             WHEN CASE WHEN j.same_hash THEN j.whole_hash OR j.x_n <= 256 ELSE j.sketch_whole AND j.sketch_distance = 0 END
               AND j.other_statistics THEN 'CONFLICT'
+            WHEN j.sample_equal = 0 AND j.sketch_whole AND NOT j.sketch_derived AND j.sketch_distance = 0
+              AND j.sample_distance > 1e-5 THEN 'CONFLICT'
             WHEN j.nonfinite THEN 'NONFINITE'
             WHEN j.other_token THEN 'INCOMPARABLE'
             WHEN j.sample_equal = 0 OR j.sketch_distance > 0 OR j.whole_tensor AND j.other_statistics THEN 'DRIFT'

@@ -14,7 +14,8 @@ SELECT
   || ifnull(
     (SELECT '/kv_cache=' || nullif(a.value, 'f32') FROM attribute a
      WHERE a.run_id = r.id AND a.dim = 'kv_cache' ORDER BY a.rank, a.value LIMIT 1), '') AS lineage,
-  EXISTS (SELECT 1 FROM attribute a WHERE a.run_id = r.id AND a.dim = 'inject') AS injected,
+  EXISTS (SELECT 1 FROM attribute a WHERE a.run_id = r.id AND a.dim = 'inject'
+    AND a.value LIKE '%@%') AS injected,  -- rope_theta@decode:layer=2; "none" is no fault
   r.name AS run, ifnull(r.date, '') AS date, ifnull(r.started_at, '~') AS started_at,
   r.seed AS seed, r.synthetic AS synthetic
 FROM run r;
