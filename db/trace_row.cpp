@@ -77,12 +77,14 @@ std::string doubt_of(const TraceRow& row, bool covers_n) {
 bool StillHash::has_seen(const TraceRow& row) {
   if (!row.hash || row.n.value_or(0) < 2) return false;
   Seen& seen = seen_[*row.hash % seen_.size()];
-  if (seen.hash != row.hash) {
-    seen = {row.hash, row.min, row.max, row.nz_count};
-  } else if (seen.min != row.min || seen.max != row.max || seen.nz_count != row.nz_count) {
-    ++seen.others;
+  if (seen.hash != row.hash) seen = {row.hash, 0, {}};
+  ++seen.rows;
+  const Statistics it{row.min, row.max, row.nz_count};
+  if (seen.others.size() < kOthers &&
+      std::find(seen.others.begin(), seen.others.end(), it) == seen.others.end()) {
+    seen.others.push_back(it);
   }
-  return seen.others + 1 >= kRows;
+  return seen.rows >= kRows && seen.others.size() >= kOthers;
 }
 
 }  // namespace greta

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 // A row of the table trace_row, as the engine and the importer give it to TraceWriter.
 
@@ -80,20 +81,25 @@ std::string fault_of(const TraceRow& row, bool covers_n);
 /// should look.
 std::string doubt_of(const TraceRow& row, bool covers_n);
 
-/// Notices a hash that stands still while the values change: that of kRows rows, and of more, of
-/// which each says other extremes or counts than the first. Remembers the hashes that were last.
+/// Notices a hash that stands still while the values change: that of kRows rows and more, which say
+/// kOthers different extremes or counts. Two may be one row, printed with more digits and with
+/// less. Remembers the hashes that were last.
 class StillHash {
  public:
-  static constexpr int kRows = 8;
+  static constexpr int kRows = 8, kOthers = 4;
   /// True if the row, which has a hash of all its values, is such a one.
   bool has_seen(const TraceRow& row);
 
  private:
-  struct Seen {
-    std::optional<uint64_t> hash;
+  struct Statistics {
     std::optional<double> min, max;
     std::optional<int64_t> nz_count;
-    int others = 0;  ///< rows of this hash that differ from the first
+    bool operator==(const Statistics&) const = default;
+  };
+  struct Seen {
+    std::optional<uint64_t> hash;
+    int rows = 0;
+    std::vector<Statistics> others;  ///< at most kOthers
   };
   std::array<Seen, 256> seen_{};
 };

@@ -145,7 +145,8 @@ namespace {
 void leave_masked_out(TraceRecord& record, std::span<const float> values = {}) {
   Fingerprint& f = record.fingerprint;
   if (f.inf == 0 || f.nan + f.inf >= f.n) return;  // a row of nothing else is a fault
-  auto extra = record.extra.empty() ? nlohmann::json::object() : nlohmann::json::parse(record.extra);
+  auto extra =
+      record.extra.empty() ? nlohmann::json::object() : nlohmann::json::parse(record.extra);
   const auto said = extra.find("masked");
   uint64_t masked = 0;
   if (said != extra.end()) {

@@ -151,7 +151,7 @@ struct LineReader {
   std::string_view line_algo;  ///< of the line's hashes
   std::string file_algo;       // of the file's
   StillHash still_hash;
-  std::string refusal;         ///< why the line is not taken although it was read
+  std::string refusal;  ///< why the line is not taken although it was read
   struct {
     size_t rows, readouts, differences, events, samples, sketches, findings, kept_bytes;
   } before{};  ///< sizes of the batch when the line began

@@ -68,7 +68,7 @@ class RowLine {
 
   LineReader& in_;
   Fields& fields_;
-  std::string_view tensor_, values_, sketch_, masked_;  // as written
+  std::string_view tensor_, values_, sketch_, masked_;                   // as written
   bool has_sketch_ = false, says_nonfinite_ = false, is_minus_ = false;  // all infinities: -inf
 };
 

@@ -1,6 +1,7 @@
 -- One row per prompt: rows that it lacks. unmet: planned rows that are not there, or 1 where it was announced without
--- any, and of a prompt of known length each prefill_last elsewhere than at its end. unpaired: trace points without one pair, in a run that has pairs and whose rows an engine wrote for this, or
--- whose source says how it began and ended; files of older tools, which trace one side of a point by design, do not.
+-- any, or where the first prefill_last of a prompt of known length is not at its last position. unpaired: trace points
+-- without one pair, in a run that has pairs and whose rows an engine wrote for this, or whose source says how it began
+-- and ended; files of older tools, which trace one side of a point by design, do not.
 -- why: in words, where either is more than 0. Name the run_id.
 CREATE VIEW lacking AS
 WITH
@@ -30,11 +31,11 @@ WITH
       WHERE z.run_id = k.run_id AND z.prompt_id = k.prompt_id AND z.side = 1 AND z.pos_id >= 0))
 SELECT
   k.run_id AS run_id, k.prompt_id AS prompt_id,
-  CASE WHEN k.bare THEN 1 ELSE (SELECT count(*) FROM unmet) + ifnull(k.misplaced >= 0, 0) END AS unmet,
+  CASE WHEN k.bare THEN 1 ELSE (SELECT count(*) FROM unmet) + ifnull(k.last_at <> k.n_tokens - 1, 0) END AS unmet,
   CASE WHEN k.is_written THEN (SELECT count(*) FROM unpaired) ELSE 0 END AS unpaired,
   CASE
     WHEN k.bare THEN 'prompt ' || k.name || ' has no rows'
-    WHEN k.misplaced >= 0 THEN printf('prefill_last of prompt %s is at position %d, and its last is %d', k.name, k.misplaced, k.n_tokens - 1)
+    WHEN k.last_at <> k.n_tokens - 1 THEN printf('prefill_last of prompt %s is at position %d, and its last is %d', k.name, k.last_at, k.n_tokens - 1)
     WHEN EXISTS (SELECT 1 FROM unmet) THEN (SELECT printf('%d row%s that it declares %s not there', count(*), CASE count(*) WHEN 1 THEN '' ELSE 's' END,
             CASE count(*) WHEN 1 THEN 'is' ELSE 'are' END)
           || substr(min(printf('%07d %07d', CASE WHEN l.layer < 0 THEN 1000000 ELSE l.layer END, t.ord) || ', first ' || t.name
@@ -50,9 +51,10 @@ SELECT
 FROM (
   SELECT
     q.run_id AS run_id, q.id AS prompt_id, q.name AS name, q.n_tokens AS n_tokens,
+    -- of prefill_last; later ones are prefills of the prompt and what was decoded after it
     (SELECT min(z.pos_id) FROM traced_position z
-     WHERE z.run_id = q.run_id AND z.prompt_id = q.id AND z.side = 0 AND z.demands AND z.pos_id <> q.n_tokens - 1
-       AND EXISTS (SELECT 1 FROM source s WHERE s.run_id = q.run_id AND s.shape IN ('row', 'engine'))) AS misplaced,
+     WHERE z.run_id = q.run_id AND z.prompt_id = q.id AND z.side = 0 AND z.demands
+       AND EXISTS (SELECT 1 FROM source s WHERE s.run_id = q.run_id AND s.shape IN ('row', 'engine'))) AS last_at,
     -- its tokens or its text are known, or nothing else speaks of it; a log states how long its prompt is, whether
     -- that was traced or not. One with a plan is counted by that
     NOT EXISTS (SELECT 1 FROM plan l WHERE l.run_id = q.run_id AND l.prompt_id = q.id)

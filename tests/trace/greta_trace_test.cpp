@@ -211,6 +211,53 @@ TEST_F(Trace, WhichPromptIsMeantIsNeverGuessed) {
   end_refused();
 }
 
+TEST_F(Trace, InfinitiesOfAMaskAreNoFault) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  values = {1, -INFINITY, -INFINITY, 2};
+  greta_row scores = row();
+  scores.tensor = "attn_scores";
+  EXPECT_EQ(add(scores), GRETA_OK);
+  scores.tensor = "my_scores";
+  EXPECT_EQ(add(scores), GRETA_OK);
+  scores.extra = R"({"masked":true})";
+  scores.layer = 1;
+  EXPECT_EQ(add(scores), GRETA_OK);
+  end();
+  EXPECT_EQ(ask("SELECT tensor, inf, extra FROM trace ORDER BY layer, tensor"),
+            "attn_scores|0|{\"masked\":2}\nmy_scores|2|-\nmy_scores|0|{\"masked\":2}");
+}
+
+TEST_F(Trace, AHashThatStandsStillIsRefused) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  greta_status status = GRETA_OK;
+  for (int32_t layer = 0; layer < 8; ++layer) {
+    values[0] = static_cast<float>(-layer);
+    greta_fingerprint print = GRETA_FINGERPRINT_INIT;
+    ASSERT_EQ(greta_fingerprint_values(GRETA_F32, values.data(), values.size(), &print), GRETA_OK);
+    print.hash = 7;
+    const greta_row where = row(GRETA_PREFILL, layer);
+    EXPECT_EQ(status, GRETA_OK) << layer;
+    status = greta_run_add_fingerprint(run, &where, &print);
+  }
+  EXPECT_EQ(status, GRETA_ERROR_ARGUMENT);
+  end_refused();
+}
+
+TEST_F(Trace, ADtypeThatNoToleranceKnowsIsRefused) {
+  ASSERT_NO_FATAL_FAILURE(open());
+  greta_run_info info = rollout();
+  info.dtype = "q3_odd";
+  EXPECT_EQ(begin(info), GRETA_ERROR_ARGUMENT);
+  EXPECT_NE(std::string(greta_error_text()).find("`greta-db tolerance set --dtype q3_odd"),
+            std::string::npos)
+      << greta_error_text();
+  info.dtype = "torch.bfloat16";
+  EXPECT_EQ(begin(info), GRETA_OK) << greta_error_text();
+  add(row());
+  end();
+  EXPECT_EQ(ask("SELECT value FROM attribute WHERE dim = 'dtype'"), "bf16");
+}
+
 TEST_F(Trace, ARunThatLacksWhatWasRefusedEndsAsFailedAndNeverPasses) {
   ASSERT_NO_FATAL_FAILURE(open());
   const auto verdict = [&](auto refuse) {

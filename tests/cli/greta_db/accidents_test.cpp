@@ -171,6 +171,90 @@ TEST_F(Accident, SamplesThatDifferBesideEqualHashesAreAConflict) {
   EXPECT_TRUE(run({"firstfail", "--run", "r"}).says("EVIDENCE_CONFLICT"));
 }
 
+TEST_F(Accident, SketchesThatStandStillAreAConflict) {
+  std::string zeros;
+  for (int i = 0; i < 30; ++i) zeros += ",0";
+  const auto lines = [&](const char* name, const std::string& sample) {
+    const auto stated = [&](const std::string& phase, const std::string& hash,
+                            const std::string& values) {
+      return R"({"event":"row","phase":")" + phase + R"(","hash":)" + hash +
+             R"(,"layer":0,"tensor":"x_out","pos_id":3,"n":3,"min":0,"max":9,"mean":5,)"
+             R"("abs_sum":15,"nan":0,"inf":0,"nz_count":3,"sum_sq":117,"sketch":[9,6)" +
+             zeros + R"(],"sample":[)" + values + "]}";
+    };
+    return Told(name, "", name)
+        .line(stated("prefill_last", "7", "9,6"))
+        .line(stated("decode0", "8", sample));
+  };
+  add(lines("still", "6,9"));
+  EXPECT_EQ(gate("still"), 1);
+  EXPECT_TRUE(run({"firstfail", "--run", "still"}).says("EVIDENCE_CONFLICT"));
+  add(lines("rounded", "9.000001,6"));  // less than a sketch has to show
+  EXPECT_EQ(gate("rounded"), 0);
+}
+
+TEST_F(Accident, AHashThatStandsStillIsNoEvidence) {
+  const auto stated = [](const std::string& phase, int layer, const std::string& max) {
+    return R"({"event":"row","phase":")" + phase + R"(","layer":)" + std::to_string(layer) +
+           R"(,"tensor":"x_out","pos_id":3,"n":3,"hash":7,"min":0,"max":)" + max +
+           R"(,"mean":3,"abs_sum":9,"nan":0,"inf":0,"nz_count":3})";
+  };
+  Told still("still", "", "still"), printed("printed", "", "printed");
+  for (int layer = 0; layer < 9; ++layer) {
+    const std::string max = std::to_string(3 + layer / 2);
+    still.line(stated("prefill_last", layer, max)).line(stated("decode0", layer, max));
+    printed.line(stated("prefill_last", layer, layer % 2 == 0 ? "4" : "4.0000001"));
+    printed.line(stated("decode0", layer, layer % 2 == 0 ? "4" : "4.0000001"));
+  }
+  add(still);
+  EXPECT_EQ(gate("still"), 3);
+  EXPECT_TRUE(run({"query", "ingest_errors"}).says("a hash that stands still"));
+  EXPECT_EQ(add(printed), 0);
+  EXPECT_EQ(gate("printed"), 0);
+}
+
+TEST_F(Accident, PrefillLastIsAtTheEndOfThePrompt) {
+  const auto with_tokens = [](const char* name, const char* ids) {
+    return Told(name, "", name)
+        .both(0, "attn_out", "1,2")
+        .line(std::string(R"({"event":"run_prompt","prompt":"p0","token_ids":[)") + ids + "]}");
+  };
+  add(with_tokens("longer", "1,2,3,4,5,6"));
+  EXPECT_EQ(gate("longer"), 3);
+  EXPECT_TRUE(run({"firstfail", "--run", "longer"})
+                  .says("prefill_last of prompt p0 is at position 3, and its last is 5"));
+  add(with_tokens("shorter", "1,2"));
+  EXPECT_EQ(gate("shorter"), 3);
+  // the prompt and what was decoded after it, in one prefill
+  add(with_tokens("right", "1,2,3,4")
+          .row("prefill_last", 0, "attn_out", "5,6", "p0", "4")
+          .row("decode", 0, "attn_out", "5,6", "p0", "4"));
+  EXPECT_EQ(gate("right"), 0);
+}
+
+TEST_F(Accident, RowsAtNoPositionAreCounted) {
+  add(Told("r")
+          .both(0, "attn_out", "1,2")
+          .row("prefill", 0, "attn_out", "1,2", "p0", "null")
+          .row("decode", 0, "attn_out", "9,2", "p0", "null"));
+  EXPECT_TRUE(
+      run({"firstfail", "--run", "r"}).says("2 rows at no position, compared with nothing"));
+}
+
+TEST_F(Accident, ARunIsInjectedWhereItSaysWhichFault) {
+  const auto day = [&](int n, const std::string& inject, const char* values) {
+    const std::string name = "r" + std::to_string(n);
+    add(Told(name, R"("date":"2026-11-0)" + std::to_string(n) + R"(","attributes":{"inject":")" +
+                       inject + R"("})")
+            .both(0, "attn_out", values));
+    return gate(name);
+  };
+  EXPECT_EQ(day(1, "none", "1,2"), 0);
+  EXPECT_EQ(day(2, "off", "1,2"), 0);
+  EXPECT_EQ(day(3, "", "3,4"), 1) << "held against the one before it";
+  EXPECT_EQ(day(4, "rope_theta@decode:layer=2", "5,6"), 0) << "compared with nothing";
+}
+
 TEST_F(Accident, HonestRowsAreTaken) {
   EXPECT_EQ(add(Told("late")
                     .both(0, "attn_out", "1,2")

@@ -71,6 +71,37 @@ TEST(RowFormat, ValuesThatAreNotFiniteAreCounted) {
   EXPECT_EQ(lines.batch.rows[0].flags, 0);
 }
 
+TEST(RowFormat, InfinitiesOfAMaskAreNoFault) {
+  const auto taken = [](const std::string& tensor, const std::string& values,
+                        const std::string& more = "") {
+    Lines lines;
+    lines.add(kRowsStart)
+        .add(R"({"event":"row","phase":"decode0","layer":3,"pos_id":17,"tensor":")" + tensor +
+             R"(","values":[)" + values + "]" + more + "}");
+    if (lines.batch.rows.empty()) return lines.findings().front();
+    const std::string text = lines.row(0);
+    const size_t extra = text.find(" extra=");
+    return "inf=" + std::to_string(*lines.batch.rows[0].inf) +
+           (extra == text.npos ? "" : text.substr(extra));
+  };
+  const std::string two = "1,-Infinity,-Infinity,2", masked = R"(inf=0 extra={"masked":2})";
+  EXPECT_EQ(taken("attn_scores", two), masked);
+  EXPECT_EQ(taken("attn_scores", two, R"(,"masked":false)"), "inf=2");
+  EXPECT_EQ(taken("attn_scores", "1,-Infinity,Infinity,2"), "inf=2") << "no mask has +inf";
+  EXPECT_EQ(taken("attn_scores", "-Infinity,-Infinity"), "inf=2") << "nothing is left of it";
+  EXPECT_EQ(taken("attn_probs", two), "inf=2");
+  EXPECT_EQ(taken("attn_probs", two, R"(,"masked":true)"), masked);
+  EXPECT_EQ(taken("attn_probs", two, R"(,"masked":2)"), masked);
+  EXPECT_EQ(taken("attn_probs", two, R"(,"masked":1)"), R"(inf=1 extra={"masked":1})");
+  EXPECT_EQ(taken("attn_probs", "1,NaN,-Infinity,2", R"(,"masked":true,"extra":{"a":1})"),
+            R"(inf=0 extra={"a":1,"masked":1})");
+  const std::string refused = "masked is true, false or a number of its infinities";
+  for (const char* odd : {"3", "-1", "1.5", "\"true\""}) {
+    const std::string said = taken("attn_probs", two, std::string(R"(,"masked":)") + odd);
+    EXPECT_NE(said.find(refused), said.npos) << odd << ": " << said;
+  }
+}
+
 TEST(RowFormat, NoValuesAreARowWithoutAHash) {
   Lines lines;
   lines.add(kRowsStart).add(a_row("1,2.5", ""));
