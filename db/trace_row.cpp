@@ -10,11 +10,11 @@ namespace {
 
 /// What printed digits, another order of a sum or 16-bit arithmetic may make of a number.
 constexpr double kSlack = 2e-2;
+/// What four decimals make of one.
+constexpr double kDecimals = 5.1e-5;
 
-bool is_beyond(double value, double most) { return value > most + kSlack * std::fabs(most); }
-
-double magnitude_of(const TraceRow& row) {
-  return std::max(std::fabs(row.min.value_or(0)), std::fabs(row.max.value_or(0)));
+bool is_beyond(double value, double most) {
+  return value > most + kSlack * std::fabs(most) + kDecimals;
 }
 
 bool says_nonfinite(const TraceRow& row) {
@@ -53,24 +53,24 @@ std::string fault_of(const TraceRow& row, bool covers_n) {
 
 std::string doubt_of(const TraceRow& row, bool covers_n) {
   if (says_nonfinite(row)) return "";
-  const double magnitude = magnitude_of(row), n = static_cast<double>(row.n.value_or(0));
+  const double n = static_cast<double>(row.n.value_or(0)),
+               size = std::max(std::fabs(row.min.value_or(0)), std::fabs(row.max.value_or(0)));
   if (row.mean && row.min && row.max &&
-      (*row.mean < *row.min - kSlack * magnitude || *row.mean > *row.max + kSlack * magnitude)) {
+      (is_beyond(*row.min, *row.mean + kSlack * size) ||
+       is_beyond(*row.mean, *row.max + kSlack * size))) {
     return "mean lies outside of its min and max";
   }
-  if (row.abs_sum && is_beyond(magnitude, *row.abs_sum)) {
-    return "abs_sum is less than one of its values";
-  }
+  if (row.abs_sum && is_beyond(size, *row.abs_sum)) return "abs_sum is less than one of its values";
   if (row.abs_sum && covers_n && n > 0 && row.mean &&
-      is_beyond(std::fabs(*row.mean) * n, *row.abs_sum)) {
+      is_beyond((std::fabs(*row.mean) - kDecimals) * n, *row.abs_sum)) {
     return "abs_sum is less than its mean makes";
   }
   if (row.sketch == nullptr || row.sketch->derived || !row.min || !row.max) return "";
   const RowSketch& sketch = *row.sketch;
-  const double square = magnitude * magnitude;
-  const bool is_ruled_out = is_beyond(square, sketch.sum_sq) ||
-                            is_beyond(sketch.sum_sq, square * static_cast<double>(sketch.n)) ||
-                            (row.abs_sum && is_beyond(sketch.sum_sq, magnitude * *row.abs_sum));
+  const double most = size + kDecimals;
+  const bool is_ruled_out = is_beyond(size * size, sketch.sum_sq) ||
+                            is_beyond(sketch.sum_sq, most * most * static_cast<double>(sketch.n)) ||
+                            (row.abs_sum && is_beyond(sketch.sum_sq, most * *row.abs_sum));
   return is_ruled_out ? "sketch has a sum_sq that its min and max rule out" : "";
 }
 

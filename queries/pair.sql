@@ -31,9 +31,9 @@ SELECT
       THEN printf('nan=%d inf=%d, in a row without a partner', s.x_nan, s.x_inf)
       ELSE printf('prefill nan=%d inf=%d, decode nan=%d inf=%d', s.x_nan, s.x_inf, s.y_nan, s.y_inf) END
     WHEN s.status = 'AMBIGUOUS' THEN 'several different rows on one side'
-    WHEN s.status = 'CONFLICT' THEN CASE WHEN s.x_hash = s.y_hash
-      THEN 'equal hashes, but other statistics' WHEN s.sample_equal = 0 THEN 'equal sketches, but other samples'
-      WHEN s.hash_equal IS NULL THEN 'equal sketches, but other statistics' ELSE 'equal samples of all values, but other hashes' END
+    WHEN s.status = 'CONFLICT' THEN CASE WHEN s.hash_equal = 0 AND s.sample_equal THEN 'equal samples of all values, but other hashes'
+      ELSE printf('equal %s, but other %s', CASE WHEN s.x_hash = s.y_hash THEN 'hashes' ELSE 'sketches' END,
+        CASE WHEN s.other_statistics THEN 'statistics' ELSE 'samples' END) END
     WHEN s.status = 'DRIFT' THEN printf('prefill %s, decode %s',
       CASE WHEN s.x_hash IS NULL THEN 'without hash' ELSE printf('%llu', s.x_hash) END,
       CASE WHEN s.y_hash IS NULL THEN 'without hash' ELSE printf('%llu', s.y_hash) END)

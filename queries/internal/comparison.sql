@@ -47,11 +47,12 @@ SELECT
   a.hash_algo = 'torch-xor' AS order_free,  -- equal hashes say nothing of the order of the values
   -- two lengths; one made from a sample says nothing of the row's
   x.n IS NOT y.n AND ((x.flags | y.flags) & 2) = 0 AS other_length,
-  -- statistics differ by more than printing explains, a sum of sizes by more than the order of adding does
+  -- statistics differ by more than four printed digits or decimals explain; sums do where hashes of all values leave
+  -- something open, and by more than the order of adding and the arithmetic explain
   x.nz_count <> y.nz_count
-    OR x.min <> y.min AND abs(x.min - y.min) > 1e-5 * max(abs(x.min), abs(y.min))
-    OR x.max <> y.max AND abs(x.max - y.max) > 1e-5 * max(abs(x.max), abs(y.max))
-    OR abs(x.abs_sum - y.abs_sum) > 0.01 * max(x.abs_sum, y.abs_sum) AS other_statistics,
+    OR abs(x.min - y.min) > max(5.1e-4 * max(abs(x.min), abs(y.min)), 5.1e-5)
+    OR abs(x.max - y.max) > max(5.1e-4 * max(abs(x.max), abs(y.max)), 5.1e-5)
+    OR ((x.hash = y.hash) IS NOT 1 OR (a.hash_algo <> 'fnv-256') = ((x.flags & 16) <> 0)) AND abs(x.abs_sum - y.abs_sum) > 0.01 * max(x.abs_sum, y.abs_sum) AS other_statistics,
   -- 1 equal, 0 different, NULL when a sample is missing or the shorter one is how the longer one begins
   CASE WHEN x.sample_id IS NOT NULL AND y.sample_id IS NOT NULL THEN (
     SELECT v.n = u.n AND u.data = v.data FROM sample u CROSS JOIN sample v
@@ -61,12 +62,13 @@ SELECT
   CASE WHEN x.sample_id IS NOT NULL AND y.sample_id IS NOT NULL THEN (
     SELECT min(u.n, v.n) FROM sample u CROSS JOIN sample v
     WHERE u.id = x.sample_id AND v.id = y.sample_id AND +v.n > 0) END AS sample_n,
-  -- greatest distance of two values of the samples, over the norm of y; slow, ask where it matters
-  (SELECT max(g.d) FROM (
-     SELECT abs(sum(f.value)) AS d
+  -- greatest distance of two values of the samples that four printed digits do not explain; slow, ask where it matters
+  (SELECT max(g.distance) FROM (
+     SELECT abs(sum(f.value)) AS distance
      FROM (SELECT u.i, u.value FROM sample_value u WHERE u.id = x.sample_id
            UNION ALL SELECT v.i, -v.value FROM sample_value v WHERE v.id = y.sample_id) f
-     GROUP BY f.i HAVING count(*) = 2) g) / sqrt(l.sum_sq) AS sample_distance,
+     GROUP BY f.i HAVING count(*) = 2 AND abs(sum(f.value)) > 5.1e-4 * max(abs(f.value))) g) AS sample_distance,
+  sqrt(l.sum_sq) AS norm,
   l.n AS sketch_n,  -- NULL unless both have one of the same length and origin, and hashes leave something open
   l.derived AS sketch_derived,  -- 1: sketches of samples, not of rows
   l.n = x.n AND l.n = y.n AS sketch_whole,  -- 1: of all values

@@ -71,21 +71,22 @@ FROM (
       WHEN j.ambiguous THEN 'AMBIGUOUS'
       ELSE CASE j.hash_equal
         WHEN 0 THEN CASE
-            -- of all that the hashes cover
-            WHEN j.sample_equal AND j.sample_n >= CASE WHEN j.whole_hash THEN j.x_n ELSE min(j.x_n, 256) END THEN 'CONFLICT'
+            -- of all that the hashes cover, and nothing else differs
+            WHEN j.sample_equal AND j.sample_n >= CASE WHEN j.whole_hash THEN j.x_n ELSE min(j.x_n, 256) END
+              AND j.other_statistics IS NOT 1 AND ifnull(j.sketch_distance, 0) = 0 THEN 'CONFLICT'
             -- equal sketches of all values, and samples that differ by more than a sketch can miss
             WHEN j.sample_equal = 0 AND j.sketch_whole AND NOT j.sketch_derived AND j.sketch_distance = 0
-              AND j.sample_distance > 1e-5 THEN 'CONFLICT'
+              AND j.sample_distance > 1e-5 * j.norm THEN 'CONFLICT'
             WHEN j.nonfinite THEN 'NONFINITE'
             WHEN j.other_token THEN 'INCOMPARABLE'
             ELSE 'DRIFT'
           END
         WHEN 1 THEN CASE
-            WHEN (j.other_statistics OR j.sample_equal IS 0) AND (j.whole_hash OR j.x_n <= 256) THEN 'CONFLICT'
+            WHEN (j.other_statistics OR j.sample_equal = 0 AND j.sample_distance > 5.1e-5) AND (j.whole_hash OR j.x_n <= 256) THEN 'CONFLICT'
             WHEN j.nonfinite THEN 'NONFINITE'
             WHEN j.other_token THEN 'INCOMPARABLE'
             -- a hash of part of a row is not all that is said of it, and one that knows no order proves nothing
-            WHEN j.sample_equal IS 0 OR j.other_statistics THEN 'DRIFT'
+            WHEN j.sample_equal = 0 AND j.sample_distance > 5.1e-5 OR j.other_statistics THEN 'DRIFT'
             WHEN j.order_free THEN 'INCOMPARABLE'
             ELSE 'MATCH'
           END
@@ -93,7 +94,7 @@ FROM (
             WHEN CASE WHEN j.same_hash THEN j.whole_hash OR j.x_n <= 256 ELSE j.sketch_whole AND j.sketch_distance = 0 END
               AND j.other_statistics THEN 'CONFLICT'
             WHEN j.sample_equal = 0 AND j.sketch_whole AND NOT j.sketch_derived AND j.sketch_distance = 0
-              AND j.sample_distance > 1e-5 THEN 'CONFLICT'
+              AND j.sample_distance > 1e-5 * j.norm THEN 'CONFLICT'
             WHEN j.nonfinite THEN 'NONFINITE'
             WHEN j.other_token THEN 'INCOMPARABLE'
             WHEN j.sample_equal = 0 OR j.sketch_distance > 0 OR j.whole_tensor AND j.other_statistics THEN 'DRIFT'

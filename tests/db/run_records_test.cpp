@@ -45,7 +45,7 @@ TEST_F(Records, ARunIsInTheLineageThatItsAttributesState) {
   EXPECT_EQ(state("model", "m"), "e/-/hip/-/m/-|0");
   EXPECT_EQ(state("suite", "short"), "e/-/hip/-/m/short|0");
   EXPECT_EQ(state("kv_cache", "q8_0"), "e/-/hip/-/m/short/kv_cache=q8_0|0");
-  EXPECT_EQ(state("inject", "rope"), "e/-/hip/-/m/short/kv_cache=q8_0|1");
+  EXPECT_EQ(state("inject", "rope@decode"), "e/-/hip/-/m/short/kv_cache=q8_0|1");
   db.exec("UPDATE run SET mode = 'kv_aligned'");
   refresh_lineage(db, id);
   EXPECT_EQ(rows(kLineage), "e/kv_aligned/hip/-/m/short/kv_cache=q8_0|1");

@@ -55,7 +55,7 @@ TEST_F(Change, GoesWhenARowOfEitherRunChanges) {
 
 TEST_F(Change, InjectedRunsHaveNoBaselineAndAreNone) {
   add_run("01", {});
-  attribute(add_run("02", {.x_out = 9}), "inject", "rope_theta");
+  attribute(add_run("02", {.x_out = 9}), "inject", "rope_theta@decode");
   add_run("03", {});
   EXPECT_EQ(ask(kChanges), "2026-01-03/e/as_designed|2026-01-01/e/as_designed|SAME|-|-");
   EXPECT_EQ(ask("SELECT run, injected FROM history"),

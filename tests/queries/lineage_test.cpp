@@ -81,8 +81,9 @@ class Archive {
           run.attributes.erase(dim);
           sql_("DELETE FROM attribute WHERE run_id = ? AND dim = ?", id, dim).exec();
         } else {
-          run.attributes[dim] = "other";
-          sql_("INSERT INTO attribute(run_id, dim, value, rank) VALUES (?, ?, 'other', 0)", id, dim)
+          run.attributes[dim] = "other@x";
+          sql_("INSERT INTO attribute(run_id, dim, value, rank) VALUES (?, ?, 'other@x', 0)", id,
+               dim)
               .exec();
         }
         break;

@@ -284,7 +284,7 @@ TEST_F(GateCommand, AChangeAloneIsNotSentToFirstfailWhichShowsNone) {
 
 TEST_F(GateCommand, AnInjectedFaultIsNamedWhereThereIsNoBaseline) {
   fill();
-  w.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (3, 'inject', 'x', 0)");
+  w.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (3, 'inject', 'x@decode', 0)");
   EXPECT_TRUE(run({"gate", "--run", "bad"}).says("a fault was injected"));
 }
 

@@ -63,7 +63,7 @@ TEST_F(History, ARunThatEndedBadlyOrHasAFaultIsNoBaseline) {
   warehouse.run({.name = "empty", .status = "complete"});
   warehouse.run({.name = "injected", .status = "complete"});
   warehouse.match("x_in", 0);
-  attribute(warehouse, "inject", "rope_theta");
+  attribute(warehouse, "inject", "rope_theta@decode");
   for (const char* name : {"failed", "empty"}) {
     const Result refused = run({"baseline", "set", name});
     EXPECT_EQ(refused.status, 2) << name;

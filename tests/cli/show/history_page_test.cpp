@@ -229,7 +229,7 @@ TEST(HistoryPage, AFaultOnPurposeHidesNoFailure) {
   w.divergent("x_in", 0);
   w.run({.name = "bad#2", .experiment = "e", .commit = "c1", .status = "complete"});
   w.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (" +
-            std::to_string(w.current_run()) + ", 'inject', 'rope_theta', 0)");
+            std::to_string(w.current_run()) + ", 'inject', 'rope_theta@decode', 0)");
   w.divergent("x_in", 0);
   judge_all(w);
   const std::string page = page_of_history(w.db);

@@ -56,7 +56,7 @@ TEST_F(Open, PrintsWhereThePageOfTheWorstRunOfTheNewestDayIs) {
 TEST_F(Open, AFaultOnPurposeIsShownWhereThereIsNoOther) {
   add("injected", "2026-01-02", "as_designed", 2);
   w.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (" +
-            std::to_string(w.current_run()) + ", 'inject', 'rope_theta', 0)");
+            std::to_string(w.current_run()) + ", 'inject', 'rope_theta@decode', 0)");
   EXPECT_TRUE(open().says("run injected"));
   add("fine", "2026-01-02", "as_designed", 0);
   EXPECT_TRUE(open().says("run fine"));

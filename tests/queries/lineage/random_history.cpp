@@ -193,7 +193,7 @@ class Maker {
     run.synthetic = random_.one_in(30);
     run.status = random_.of(std::vector<std::string>{"complete", "complete", "complete", "complete",
                                                      "unknown", "unknown", "failed", "running"});
-    if (random_.one_in(15)) run.attributes["inject"] = "rope_theta";
+    if (random_.one_in(15)) run.attributes["inject"] = "rope_theta@decode";
     for (const char* digest : {"model_sha256", "model_root"}) {
       if (random_.one_in(12)) run.attributes[digest] = random_.one_in(2) ? "aa" : "bb";
     }
