@@ -1,5 +1,5 @@
--- One row per run, in order of time: how the verdict moved across commits, dates and modes. What changed
--- against the run before it says view change.
+-- One row per run, in order of time (run_order has that of commits): how the verdict moved across commits, dates and
+-- modes. What changed against the run before it says view change.
 CREATE VIEW history AS
 SELECT
   r.experiment AS experiment,                          -- literal directory: b3_66_v2

@@ -187,9 +187,9 @@ int history(Options& options, const HistoryArguments& arguments) {
                 "SELECT " + std::string(kVerdictColumns) +
                     ", change, lineage, dtype FROM (SELECT v.*, CASE WHEN m.injected THEN"
                     " 'injected' ELSE (SELECT c.change FROM change c WHERE c.run_id = v.run_id)"
-                    " END AS change, m.lineage AS lineage, r.dtype AS dtype,"
-                    " r.started_at AS started_at FROM run_verdict v JOIN run r ON r.id = v.run_id"
-                    " JOIN lineage_member m ON m.run_id = v.run_id)" +
+                    " END AS change, m.lineage AS lineage, r.dtype AS dtype, o.ord AS ord"
+                    " FROM run_order o JOIN run_verdict v ON v.run_id = o.run_id"
+                    " JOIN run r ON r.id = v.run_id JOIN lineage_member m ON m.run_id = v.run_id)" +
                     where.sql() + std::string(kHistoryOrder));
     where.bind(query);
     if (arguments.matrix) {

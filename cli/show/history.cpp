@@ -30,14 +30,13 @@ class HistoryReader {
   void runs() {
     Query rows(db_, "SELECT " + std::string(kVerdictColumns) +
                         ", change, baseline, changed_layer, changed_tensor, why_not, injected,"
-                        " started_at, dtype, lineage, run_id, commit_ord FROM (SELECT v.*,"
+                        " started_at, dtype, lineage, run_id FROM (SELECT v.*,"
                         " c.change AS change, c.baseline AS baseline, c.layer AS changed_layer,"
                         " c.tensor AS changed_tensor, c.why_not AS why_not, h.injected AS injected,"
                         " h.started_at AS started_at, h.dtype AS dtype, h.lineage AS lineage,"
-                        " l.commit_ord AS commit_ord FROM run_verdict v"
+                        " o.ord AS ord FROM run_order o JOIN run_verdict v ON v.run_id = o.run_id"
                         " JOIN history h ON h.run_id = v.run_id"
-                        " LEFT JOIN change c ON c.run_id = h.run_id"
-                        " LEFT JOIN lineage l ON l.run_id = h.run_id)" +
+                        " LEFT JOIN change c ON c.run_id = h.run_id)" +
                         where_.sql() + std::string(kHistoryOrder));
     where_.bind(rows);
     while (rows.step()) {
@@ -145,8 +144,8 @@ class HistoryReader {
 
 std::string history_rows() {
   return "(SELECT h.*, c.change AS change, c.baseline AS baseline, c.layer AS changed_layer,"
-         " c.tensor AS changed_tensor, c.why_not AS why_not FROM history h LEFT JOIN change c"
-         " ON c.run_id = h.run_id)";
+         " c.tensor AS changed_tensor, c.why_not AS why_not, o.ord AS ord FROM run_order o"
+         " JOIN history h ON h.run_id = o.run_id LEFT JOIN change c ON c.run_id = h.run_id)";
 }
 
 std::vector<std::string> names_of(std::string_view select_list) {
@@ -239,18 +238,10 @@ class FamilyLayout {
  private:
   std::vector<std::string> ordered_commits() const {
     std::vector<std::string> commits;
-    std::map<std::string, std::optional<int64_t>> ords;
-    bool all = true;
+    std::set<std::string> seen;
     for (const size_t run : runs_) {
-      const HistoryRun& one = history_.runs[run];
-      const std::string commit = place_in_order(one);
-      const std::optional<int64_t> ord = one.row.cell("commit_ord").id();
-      if (ords.try_emplace(commit, ord).second) commits.push_back(commit);
-      all = all && ord.has_value();
-    }
-    if (all) {
-      std::stable_sort(commits.begin(), commits.end(),
-                       [&](const auto& a, const auto& b) { return ords[a] < ords[b]; });
+      const std::string commit = place_in_order(history_.runs[run]);
+      if (seen.insert(commit).second) commits.push_back(commit);
     }
     return commits;
   }

@@ -27,8 +27,7 @@ inline constexpr std::string_view kHistoryColumns =
 
 /// The views history and change joined: "(SELECT ...)".
 std::string history_rows();
-inline constexpr std::string_view kHistoryOrder =
-    " ORDER BY date, started_at, experiment, length(run), run";
+inline constexpr std::string_view kHistoryOrder = " ORDER BY ord";
 
 /// Columns of the view regression, as a select list.
 inline constexpr std::string_view kRegressionColumns =
@@ -44,7 +43,7 @@ using RunPages = std::map<int64_t, std::string>;
 
 /// A run of a history.
 struct HistoryRun {
-  /// `query` stands on a row of kVerdictColumns, kHistoryColumns, run_id and commit_ord.
+  /// `query` stands on a row of kVerdictColumns, kHistoryColumns and run_id.
   explicit HistoryRun(const Query& query) : row(query), head(row) {}
 
   RunVerdict row;
@@ -80,8 +79,8 @@ struct HistoryTurn {
 };
 
 struct History {
-  std::vector<HistoryRun> runs;      ///< in order of time
-  std::vector<HistoryTurn> turns;    ///< in order of time
+  std::vector<HistoryRun> runs;      ///< in order
+  std::vector<HistoryTurn> turns;    ///< in order
   std::vector<std::string> tensors;  ///< that drift, in forward order
   /// By run and tensor.
   std::map<std::pair<size_t, size_t>, HistoryDrift> drift;
@@ -125,8 +124,8 @@ struct HistoryFamily {
 /// within rounding; a fault on purpose is context.
 const Meaning& meaning_of(const HistoryRun& run);
 
-/// The history as matrices, those with something unmended first, else by name. Commits are in their
-/// own order where all are known, else by time. Of many the older ones are put together, but for
+/// The history as matrices, those with something unmended first, else by name. Commits are in the
+/// order of the view run_order. Of many the older ones are put together, but for
 /// those where it turned for the worse.
 std::vector<HistoryFamily> lay_out(const History& history);
 

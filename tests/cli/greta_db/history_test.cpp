@@ -54,6 +54,32 @@ TEST_F(History, MatrixHasAColumnForEveryLineage) {
   EXPECT_TRUE(rows[1][hip].is_null());
 }
 
+TEST_F(History, CommitsDecideTheOrderWhereTheyAreKnown) {
+  Warehouse warehouse(database());
+  const std::string first(40, 'a'), second(40, 'b');
+  for (const auto& [sha, ord] : {std::pair{first, "1"}, {second, "2"}}) {
+    warehouse.db.exec("INSERT INTO commit_node(sha, ord, committed_at, subject) VALUES ('" + sha +
+                      "', " + ord + ", '2026-01-01T00:00:00Z', '')");
+  }
+  for (const auto& [name, commit, date] : {std::tuple{"new", second, "2026-01-01"},
+                                           {"between", std::string(), "2026-01-02"},
+                                           {"old", first.substr(0, 9), "2026-01-03"},
+                                           {"changed", first + "-dirty", "2026-01-04"}}) {
+    warehouse.run({.name = name, .date = date, .commit = commit, .status = "complete"});
+    warehouse.match("x_in", 0);
+  }
+  std::string order;
+  for (const auto& row : run({"history", "--format", "json"}).json()) {
+    order += row["run"].get<std::string>() + " ";
+  }
+  EXPECT_EQ(order, "old changed new between ");
+  order.clear();
+  for (const auto& row : run({"history", "--matrix", "--format", "json"}).json()) {
+    order += row["commit"].get<std::string>() + " ";
+  }
+  EXPECT_TRUE(order.starts_with(first.substr(0, 9) + " " + first + "-dirty " + second)) << order;
+}
+
 TEST_F(History, ARunThatEndedBadlyOrHasAFaultIsNoBaseline) {
   Warehouse warehouse(database());
   warehouse.run({.name = "good", .status = "complete"});

@@ -68,7 +68,7 @@ void expect_views(SQLite::Database& db) {
              " c.tensor AS changed_tensor, c.why_not, h.injected, h.started_at, h.dtype,"
              " h.lineage, h.evidence, h.pairs, h.rounding, h.divergent, h.nonfinite"
              " FROM history h LEFT JOIN change c ON c.run_id = h.run_id"
-             " ORDER BY h.date, h.started_at, h.experiment, length(h.run), h.run");
+             " ORDER BY (SELECT o.ord FROM run_order o WHERE o.run_id = h.run_id)");
   expect_rows(objects_of(data["runs"]), runs);
   Query turns(db, "SELECT " + std::string(kRegressionColumns) +
                       " FROM regression ORDER BY first_bad_date, first_bad");
