@@ -17,6 +17,11 @@ bool is_beyond(double value, double most) {
   return value > most + kSlack * std::fabs(most) + kDecimals;
 }
 
+/// Of its largest value.
+double size_of(const TraceRow& row) {
+  return std::max(std::fabs(row.min.value_or(0)), std::fabs(row.max.value_or(0)));
+}
+
 bool says_nonfinite(const TraceRow& row) {
   return row.nan.value_or(0) != 0 || row.inf.value_or(0) != 0 ||
          (row.flags & kFlagNonfiniteStatistic) != 0;
@@ -53,8 +58,7 @@ std::string fault_of(const TraceRow& row, bool covers_n) {
 
 std::string doubt_of(const TraceRow& row, bool covers_n) {
   if (says_nonfinite(row)) return "";
-  const double n = static_cast<double>(row.n.value_or(0)),
-               size = std::max(std::fabs(row.min.value_or(0)), std::fabs(row.max.value_or(0)));
+  const double n = static_cast<double>(row.n.value_or(0)), size = size_of(row);
   if (row.mean && row.min && row.max &&
       (is_beyond(*row.min, *row.mean + kSlack * size) ||
        is_beyond(*row.mean, *row.max + kSlack * size))) {
@@ -65,13 +69,22 @@ std::string doubt_of(const TraceRow& row, bool covers_n) {
       is_beyond((std::fabs(*row.mean) - kDecimals) * n, *row.abs_sum)) {
     return "abs_sum is less than its mean makes";
   }
-  if (row.sketch == nullptr || row.sketch->derived || !row.min || !row.max) return "";
+  return "";
+}
+
+std::string sketch_doubt(const TraceRow& row) {
+  if (row.sketch == nullptr || row.sketch->derived || says_nonfinite(row)) return "";
   const RowSketch& sketch = *row.sketch;
-  const double most = size + kDecimals;
+  if (is_beyond(sketch.sum_sq, 0) &&
+      std::all_of(sketch.bucket.begin(), sketch.bucket.end(), [](double x) { return x == 0; })) {
+    return "was never filled";
+  }
+  if (!row.min || !row.max) return "";
+  const double size = size_of(row), most = size + kDecimals;
   const bool is_ruled_out = is_beyond(size * size, sketch.sum_sq) ||
                             is_beyond(sketch.sum_sq, most * most * static_cast<double>(sketch.n)) ||
                             (row.abs_sum && is_beyond(sketch.sum_sq, most * *row.abs_sum));
-  return is_ruled_out ? "sketch has a sum_sq that its min and max rule out" : "";
+  return is_ruled_out ? "has a sum_sq that min and max rule out" : "";
 }
 
 bool StillHash::has_seen(const TraceRow& row) {

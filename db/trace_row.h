@@ -81,6 +81,10 @@ std::string fault_of(const TraceRow& row, bool covers_n);
 /// should look.
 std::string doubt_of(const TraceRow& row, bool covers_n);
 
+/// Why the row's sketch is not one of its values: all of it is 0, or its sum of squares is one that
+/// min and max rule out. "" where nothing tells, or there is no sketch.
+std::string sketch_doubt(const TraceRow& row);
+
 /// Notices a hash that stands still while the values change: that of kRows rows and more, which say
 /// kOthers different extremes or counts. Two may be one row, printed with more digits and with
 /// less. Remembers the hashes that were last.

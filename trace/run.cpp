@@ -198,8 +198,13 @@ void Run::add_fingerprint(const greta_row& row, const Fingerprint& fingerprint) 
   record.fingerprint = fingerprint;
   {
     TraceRow stated;
+    const RowSketch sketch = sketch_of(fingerprint);
     set_statistics_of(stated, fingerprint);
     stated.hash = fingerprint.hash;
+    stated.sketch = &sketch;
+    if (const std::string doubt = sketch_doubt(stated); !doubt.empty()) {
+      throw BadArgument("a sketch that " + doubt);
+    }
     const std::lock_guard lock(still_hash_mutex_);
     if (still_hash_.has_seen(stated)) {
       throw BadArgument("a hash that stands still: that of rows whose values are others");

@@ -151,15 +151,18 @@ int ingest_paths(Options& options, IngestArguments& arguments) {
   }
   if (summary.files > 0 && summary.taken == 0) {
     std::string why;
+    bool is_of_a_line = false;
     for (const Finding& finding : summary.findings) {
       if (finding.is_error && why.empty()) {
+        is_of_a_line = finding.line > 0;
         why = ": " + utf8::printable(finding.file) + ":" + std::to_string(finding.line) + ": " +
               utf8::printable(finding.reason);
       }
     }
-    std::fputs(
-        ("greta-db: nothing of this was taken" + why + "\n" + shapes_that_are_read()).c_str(),
-        stderr);
+    std::fputs(("greta-db: nothing of this was taken" + why + "\n" +
+                (is_of_a_line ? "" : shapes_that_are_read()))
+                   .c_str(),
+               stderr);
     return kExitFail;
   }
   return summary.errors + summary.known_errors > 0 ? kExitFail : kExitDone;

@@ -172,7 +172,7 @@ std::string numbers(std::string_view array, std::string_view name, std::vector<d
 std::optional<int64_t> integer(std::string_view t) {
   if (auto value = short_unsigned(t)) return value;  // nearly all are
   t = unquoted(t);
-  if (t.starts_with("0x")) {  // pointers of some writers
+  if (t.starts_with("0x") || t.starts_with("0X")) {  // pointers of some writers
     uint64_t value = 0;
     auto [end, error] = std::from_chars(t.data() + 2, t.data() + t.size(), value, 16);
     if (error != std::errc() || end != t.data() + t.size()) return std::nullopt;

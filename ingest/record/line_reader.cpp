@@ -412,6 +412,10 @@ void LineReader::add_in_doubt(TraceRow& row, RowContext&& c, std::string&& extra
   } else if (std::string doubt = doubt_of(row, covers_n); !doubt.empty()) {
     warn("a row that is hard to believe: its " + doubt);
   }
+  if (const std::string doubt = sketch_doubt(row); !doubt.empty()) {
+    warn("a sketch that is not taken: it " + doubt);
+    row.sketch = nullptr;
+  }
   if (covers_n && still_hash.has_seen(row)) {
     refusal = "a hash that stands still: that of " + std::to_string(StillHash::kRows) +
               " rows whose values are others";

@@ -92,7 +92,7 @@ inline constexpr std::string_view kWholeRowHash = "greta-1";
 
 /// What one file may name. Engines have some dozens of tensors; without an end, a file of nothing
 /// but names would fill the memory, and the dictionary that all runs share.
-inline constexpr size_t kMaxNames = 1'000, kMaxPhases = 100, kMaxPrompts = 100'000;
+inline constexpr size_t kMaxNames = 4'000, kMaxPhases = 100, kMaxPrompts = 100'000;
 inline constexpr size_t kMaxNameBytes = 1'024, kMaxSymbolBytes = 8u << 20;
 
 /// The phase of a line, as it writes it and as greta spells it.

@@ -44,6 +44,7 @@ std::string text_field(const Json& object, const char* key) {
 
 std::string day_field(const Json& object, const char* key) {
   std::string day = text_field(object, key);
+  if (!utc_time(day).empty()) day.resize(10);  // of a time, where it is
   check(day.empty() || is_day(day), std::string(key) + " is no day as YYYY-MM-DD");
   return day;
 }
@@ -63,7 +64,6 @@ void read_attributes(const Json& object, RunEvent& event) {
   if (!attributes->is_object()) throw BadField{"attributes is not an object"};
   const auto add = [&event](const std::string& name, const Json& value) {
     if (value.is_null()) return;
-    if (value.is_structured()) throw BadField{"attribute " + name + " is no text, number or list"};
     event.attributes.emplace_back(name,
                                   value.is_string() ? value.get<std::string>() : value.dump());
   };
@@ -196,7 +196,9 @@ void read_row_format_start(const Json& object, RunEvent& event) {
     if (!value.empty()) event.attributes.emplace_back(name, value);
   }
   if (const Json* seed = field(object, "seed")) {
-    const std::string number = seed->is_string() ? seed->get<std::string>() : seed->dump();
+    const std::string written = seed->is_string() ? seed->get<std::string>() : seed->dump();
+    const std::string number =
+        written.ends_with(".0") ? written.substr(0, written.size() - 2) : written;
     check(text::number<int64_t>(number).has_value(), "seed is not a 64-bit integer");
     event.attributes.emplace_back("seed", number);
   }

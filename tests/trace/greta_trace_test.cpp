@@ -243,6 +243,18 @@ TEST_F(Trace, AHashThatStandsStillIsRefused) {
   end_refused();
 }
 
+TEST_F(Trace, ASketchThatWasNeverFilledIsRefused) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  greta_fingerprint print = GRETA_FINGERPRINT_INIT;
+  ASSERT_EQ(greta_fingerprint_values(GRETA_F32, values.data(), values.size(), &print), GRETA_OK);
+  const greta_row where = row();
+  EXPECT_EQ(greta_run_add_fingerprint(run, &where, &print), GRETA_OK);
+  std::fill(std::begin(print.sketch), std::end(print.sketch), 0.0);
+  EXPECT_EQ(greta_run_add_fingerprint(run, &where, &print), GRETA_ERROR_ARGUMENT);
+  EXPECT_STREQ(greta_error_text(), "a sketch that was never filled");
+  end_refused();
+}
+
 TEST_F(Trace, ADtypeThatNoToleranceKnowsIsRefused) {
   ASSERT_NO_FATAL_FAILURE(open());
   greta_run_info info = rollout();

@@ -193,6 +193,23 @@ TEST_F(Accident, SketchesThatStandStillAreAConflict) {
   EXPECT_EQ(gate("rounded"), 0);
 }
 
+TEST_F(Accident, ASketchThatWasNeverFilledMeasuresNothing) {
+  std::string zeros = "0";
+  for (int i = 1; i < 32; ++i) zeros += ",0";
+  const auto stated = [&](const std::string& phase, const std::string& hash) {
+    return R"({"event":"row","phase":")" + phase + R"(","hash":)" + hash +
+           R"(,"layer":0,"tensor":"x_out","pos_id":3,"n":3,"min":0,"max":9,"mean":5,"abs_sum":15,)"
+           R"("nan":0,"inf":0,"nz_count":3,"sum_sq":117,"sketch":[)" +
+           zeros + "]}";
+  };
+  add(Told("other", "", "other").line(stated("prefill_last", "7")).line(stated("decode0", "8")));
+  EXPECT_EQ(gate("other"), 1);
+  EXPECT_TRUE(
+      run({"query", "ingest_errors"}).says("a sketch that is not taken: it was never filled"));
+  add(Told("equal", "", "equal").line(stated("prefill_last", "7")).line(stated("decode0", "7")));
+  EXPECT_EQ(gate("equal"), 0) << "the row is taken without it";
+}
+
 TEST_F(Accident, AHashThatStandsStillIsNoEvidence) {
   const auto stated = [](const std::string& phase, int layer, const std::string& max) {
     return R"({"event":"row","phase":")" + phase + R"(","layer":)" + std::to_string(layer) +
@@ -261,8 +278,9 @@ TEST_F(Accident, HonestRowsAreTaken) {
                     .line(R"({"event":"run_prompt","prompt":"p0","token_ids":[1,2,3,4]})")),
             0);
   EXPECT_EQ(gate("late"), 0);
-  const char* starts[] = {R"("attributes":{"batch":4,"fast":true,"of":[1,"two"]})",
-                          R"("started_at":"2026-11-24T13:00:00+01:00")", R"("seed":"42")"};
+  const char* starts[] = {R"("attributes":{"batch":4,"fast":true,"of":[1,"two",{"a":[2]}]})",
+                          R"("started_at":"2026-11-24T13:00:00+01:00")", R"("seed":"42")",
+                          R"("seed":42.0)", R"("date":"2026-11-24T13:00:00Z")"};
   int n = 0;
   for (const char* start : starts) {
     const std::string name = "start" + std::to_string(++n);
@@ -272,7 +290,9 @@ TEST_F(Accident, HonestRowsAreTaken) {
   EXPECT_EQ(shell("sqlite3 greta.db \"SELECT started_at FROM run WHERE name = 'start2'\"").out,
             "2026-11-24T12:00:00Z\n");
   write("rows", Told("odd", R"("mode":"torch compile")").both(0, "attn_out", "1,2").text());
-  EXPECT_TRUE(shell("$G ingest -q - <rows").says("mode torch compile"));
+  const Result odd = shell("$G ingest -q - <rows");
+  EXPECT_TRUE(odd.says("mode torch compile")) << odd.err;
+  EXPECT_FALSE(odd.says("safetensors")) << "which files are read is not what is wrong";
 }
 
 TEST_F(Accident, APinMakesOneRegressionOfOneChange) {
