@@ -13,13 +13,13 @@ SELECT
   (SELECT q.name FROM prompt q WHERE q.id = v.numeric_prompt_id) AS numeric_prompt,
   (SELECT h.name FROM phase h WHERE h.id = v.numeric_phase_id) AS numeric_phase,
   (SELECT t.name FROM tensor t WHERE t.id = v.numeric_tensor_id) AS numeric_tensor,
-  (SELECT CASE WHEN v.numeric_tensor_id IS NULL THEN o.origin ELSE o.numeric_origin END
+  CASE WHEN v.tensor_id IS NOT NULL THEN (SELECT CASE WHEN v.numeric_tensor_id IS NULL THEN o.origin ELSE o.numeric_origin END
    FROM comparison_origin o
    WHERE o.run_id = v.run_a_id AND o.other_run_id = v.run_b_id
      AND o.key_prompt_id = ifnull(v.numeric_prompt_id, v.prompt_id) AND o.side IN (0, 1, 2)
      AND o.phase_id = ifnull(v.numeric_phase_id, v.phase_id) AND o.key_pos_id = ifnull(v.numeric_pos_id, v.pos_id)
      AND o.key_layer = ifnull(v.numeric_layer, v.layer) AND o.key_tensor_id = ifnull(v.numeric_tensor_id, v.tensor_id)
-     AND o.fails) AS origin,
+     AND o.fails) END AS origin,
   'another token at position ' || CASE WHEN v.numeric_tensor_id IS NULL THEN v.token_at ELSE v.numeric_token_at END AS caused_by
 FROM (
   SELECT
@@ -75,27 +75,19 @@ FROM (
         (SELECT t.ord FROM tensor t WHERE t.id = g.tensor_id) AS ord,
         (SELECT q.name FROM prompt q WHERE q.id = g.prompt_id) AS prompt
       FROM (
-        -- every two runs have one, so that those without rows in common are there too; why one is not whole is worked out once
         SELECT
-          p.run_a_id AS run_a_id, p.run_b_id AS run_b_id, p.run_a AS run_a, p.run_b AS run_b, p.why_not AS why_not,
-          coalesce(p.run_a || ': ' || (SELECT s.incomplete_why FROM run_state s WHERE s.run_id = p.run_a_id),
-            p.run_b || ': ' || (SELECT s.incomplete_why FROM run_state s WHERE s.run_id = p.run_b_id)) AS incomplete_why,
-          'PAIR' AS status, NULL AS class, 0 AS fails, 0 AS paired, 0 AS waived, 0 AS count, NULL AS chosen_at,
-          NULL AS forward_layer, NULL AS layer, NULL AS tensor_id, NULL AS phase_id, NULL AS prompt_id, NULL AS pos_id
-        FROM run_pair p
-        UNION ALL
-        SELECT
-          p.run_a_id, p.run_b_id, p.run_a, p.run_b, NULL, NULL, s.status, s.class, s.fails, s.compared,
+          p.run_a_id AS run_a_id, p.run_b_id AS run_b_id, p.run_a AS run_a, p.run_b AS run_b, NULL AS why_not, NULL AS incomplete_why,
+          s.status AS status, s.class AS class, s.fails AS fails, s.compared AS paired,
           CASE WHEN s.status = 'DRIFT' AND EXISTS (SELECT 1 FROM waiver) THEN EXISTS (
             SELECT 1 FROM run_waiver v
             WHERE v.run_id = p.run_b_id AND v.tensor_id = s.key_tensor_id AND (v.layer IS NULL OR v.layer = s.key_layer))
-            ELSE 0 END AS waived, count(*),
+            ELSE 0 END AS waived, count(*) AS count,
           CASE WHEN s.other_token AND NOT s.alone THEN s.key_pos_id END AS chosen_at,  -- where another token was chosen
           -- SQLite takes the layer from the row that has the minimum
-          CASE WHEN s.fails THEN min(s.forward_layer) END, s.key_layer, CASE WHEN s.fails THEN s.key_tensor_id END AS tensor_id,
-          CASE WHEN s.fails THEN s.phase_id END AS phase_id, s.key_prompt_id, CASE WHEN s.fails THEN s.key_pos_id END AS pos_id
-        FROM run_pair p
-        CROSS JOIN comparison_graded s
+          CASE WHEN s.fails THEN min(s.forward_layer) END AS forward_layer, s.key_layer AS layer,
+          CASE WHEN s.fails THEN s.key_tensor_id END AS tensor_id, CASE WHEN s.fails THEN s.phase_id END AS phase_id,
+          s.key_prompt_id AS prompt_id, CASE WHEN s.fails THEN s.key_pos_id END AS pos_id
+        FROM run_pair p CROSS JOIN comparison_graded s
         WHERE p.why_not IS NULL AND s.run_id = p.run_a_id AND s.other_run_id = p.run_b_id AND s.key_tensor_id IS NOT NULL
         GROUP BY p.run_a_id, p.run_b_id, p.run_a, p.run_b, s.key_prompt_id, s.status, s.class, chosen_at, waived,
           CASE WHEN s.fails THEN s.key_tensor_id END, CASE WHEN s.fails THEN s.phase_id END, CASE WHEN s.fails THEN s.key_pos_id END
@@ -105,6 +97,14 @@ FROM (
         CROSS JOIN comparison s
         WHERE p.why_not IS NULL AND s.run_id = p.run_b_id AND s.other_run_id = p.run_a_id AND s.key_tensor_id IS NOT NULL AND s.alone
         GROUP BY p.run_a_id, p.run_b_id, p.run_a, p.run_b
+        UNION ALL
+        -- every two runs have one, so that those without rows in common are there too; why one is not whole is worked out
+        -- once, and last: cursors that stay open make it slow to open others
+        SELECT p.run_a_id, p.run_b_id, p.run_a, p.run_b, p.why_not,
+          coalesce(p.run_a || ': ' || (SELECT s.incomplete_why FROM run_state s WHERE s.run_id = p.run_a_id),
+            p.run_b || ': ' || (SELECT s.incomplete_why FROM run_state s WHERE s.run_id = p.run_b_id)),
+          'PAIR', NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+        FROM run_pair p
       ) g
       CROSS JOIN (VALUES ('run'), ('gate')) l
       WHERE CASE l.column1 WHEN 'gate' THEN NOT g.waived AND EXISTS (SELECT 1 FROM run_waiver v WHERE v.run_id = g.run_b_id) ELSE 1 END
