@@ -77,6 +77,8 @@ FROM (
             -- equal sketches of all values, and samples that differ by more than a sketch can miss
             WHEN j.sample_equal = 0 AND j.sketch_whole AND NOT j.sketch_derived AND j.sketch_distance = 0
               AND j.sample_distance > 1e-5 * j.norm THEN 'CONFLICT'
+            -- two values are further apart than the farthest are said to be, and no sketch of all of them measures it
+            WHEN j.sample_equal = 0 AND j.max_abs IS NOT NULL AND j.sketch_derived IS NOT 0 AND j.sample_distance > 1.01 * j.max_abs + 5.1e-5 THEN 'CONFLICT'
             WHEN j.nonfinite THEN 'NONFINITE'
             WHEN j.other_token THEN 'INCOMPARABLE'
             ELSE 'DRIFT'
