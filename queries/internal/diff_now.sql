@@ -1,5 +1,5 @@
 -- Two runs compared: how many rows are alike, the verdict, and the first difference in forward order, strictly
--- and beyond rounding, and where it comes from. What follows from the choice of another token comes last. level run:
+-- and beyond rounding, and where it comes from; where no values differ, the first row of run a that run b lacks. What follows from the choice of another token comes last. level run:
 -- all rows; gate: without differences that are waived for run b, where any is. Judging keeps these rows of a run
 -- and its baseline in the table run_change. Name both runs.
 CREATE VIEW diff_now AS
@@ -55,17 +55,17 @@ FROM (
       sum(CASE WHEN w.status = 'INCOMPARABLE' AND w.class = 'ROUNDING' THEN w.count ELSE 0 END) OVER strict AS alike,
       sum(CASE w.status WHEN 'ALONE' THEN w.count ELSE 0 END) OVER strict AS only_a,
       sum(CASE w.status WHEN 'ONLY_B' THEN w.count ELSE 0 END) OVER strict AS only_b,
-      first_value(CASE WHEN w.fails THEN w.prompt_id END) OVER strict AS prompt_id,
-      first_value(CASE WHEN w.fails THEN w.phase_id END) OVER strict AS phase_id,
-      first_value(CASE WHEN w.fails THEN w.pos_id END) OVER strict AS pos_id,
-      first_value(CASE WHEN w.fails THEN w.layer END) OVER strict AS layer,
-      first_value(CASE WHEN w.fails THEN w.tensor_id END) OVER strict AS tensor_id,
+      first_value(CASE WHEN w.fails OR w.gone THEN w.prompt_id END) OVER strict AS prompt_id,
+      first_value(CASE WHEN w.fails OR w.gone THEN w.phase_id END) OVER strict AS phase_id,
+      first_value(CASE WHEN w.fails OR w.gone THEN w.pos_id END) OVER strict AS pos_id,
+      first_value(CASE WHEN w.fails OR w.gone THEN w.layer END) OVER strict AS layer,
+      first_value(CASE WHEN w.fails OR w.gone THEN w.tensor_id END) OVER strict AS tensor_id,
       first_value(CASE WHEN w.fails AND w.follows THEN w.token_at END) OVER strict AS token_at,
-      first_value(CASE WHEN w.diverges THEN w.prompt_id END) OVER beyond AS numeric_prompt_id,
-      first_value(CASE WHEN w.diverges THEN w.phase_id END) OVER beyond AS numeric_phase_id,
-      first_value(CASE WHEN w.diverges THEN w.pos_id END) OVER beyond AS numeric_pos_id,
-      first_value(CASE WHEN w.diverges THEN w.layer END) OVER beyond AS numeric_layer,
-      first_value(CASE WHEN w.diverges THEN w.tensor_id END) OVER beyond AS numeric_tensor_id,
+      first_value(CASE WHEN w.diverges OR w.gone THEN w.prompt_id END) OVER beyond AS numeric_prompt_id,
+      first_value(CASE WHEN w.diverges OR w.gone THEN w.phase_id END) OVER beyond AS numeric_phase_id,
+      first_value(CASE WHEN w.diverges OR w.gone THEN w.pos_id END) OVER beyond AS numeric_pos_id,
+      first_value(CASE WHEN w.diverges OR w.gone THEN w.layer END) OVER beyond AS numeric_layer,
+      first_value(CASE WHEN w.diverges OR w.gone THEN w.tensor_id END) OVER beyond AS numeric_tensor_id,
       first_value(CASE WHEN w.diverges AND w.follows THEN w.token_at END) OVER beyond AS numeric_token_at,
       row_number() OVER strict AS nth
     FROM (
@@ -77,22 +77,24 @@ FROM (
       FROM (
         SELECT
           p.run_a_id AS run_a_id, p.run_b_id AS run_b_id, p.run_a AS run_a, p.run_b AS run_b, NULL AS why_not, NULL AS incomplete_why,
-          s.status AS status, s.class AS class, s.fails AS fails, s.compared AS paired,
+          s.status AS status, s.class AS class, s.fails AS fails, s.status = 'ALONE' AS gone, s.compared AS paired,
           CASE WHEN s.status = 'DRIFT' AND EXISTS (SELECT 1 FROM waiver) THEN EXISTS (
             SELECT 1 FROM run_waiver v
             WHERE v.run_id = p.run_b_id AND v.tensor_id = s.key_tensor_id AND (v.layer IS NULL OR v.layer = s.key_layer))
             ELSE 0 END AS waived, count(*) AS count,
           CASE WHEN s.other_token AND NOT s.alone THEN s.key_pos_id END AS chosen_at,  -- where another token was chosen
           -- SQLite takes the layer from the row that has the minimum
-          CASE WHEN s.fails THEN min(s.forward_layer) END AS forward_layer, s.key_layer AS layer,
-          CASE WHEN s.fails THEN s.key_tensor_id END AS tensor_id, CASE WHEN s.fails THEN s.phase_id END AS phase_id,
-          s.key_prompt_id AS prompt_id, CASE WHEN s.fails THEN s.key_pos_id END AS pos_id
+          CASE WHEN s.fails OR s.status = 'ALONE' THEN min(s.forward_layer) END AS forward_layer, s.key_layer AS layer,
+          CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_tensor_id END AS tensor_id,
+          CASE WHEN s.fails OR s.status = 'ALONE' THEN s.phase_id END AS phase_id, s.key_prompt_id AS prompt_id,
+          CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_pos_id END AS pos_id
         FROM run_pair p CROSS JOIN comparison_graded s
         WHERE p.why_not IS NULL AND s.run_id = p.run_a_id AND s.other_run_id = p.run_b_id AND s.key_tensor_id IS NOT NULL
         GROUP BY p.run_a_id, p.run_b_id, p.run_a, p.run_b, s.key_prompt_id, s.status, s.class, chosen_at, waived,
-          CASE WHEN s.fails THEN s.key_tensor_id END, CASE WHEN s.fails THEN s.phase_id END, CASE WHEN s.fails THEN s.key_pos_id END
+          CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_tensor_id END, CASE WHEN s.fails OR s.status = 'ALONE' THEN s.phase_id END,
+          CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_pos_id END
         UNION ALL
-        SELECT p.run_a_id, p.run_b_id, p.run_a, p.run_b, NULL, NULL, 'ONLY_B', NULL, 0, 0, 0, count(*), NULL, NULL, NULL, NULL, NULL, NULL, NULL
+        SELECT p.run_a_id, p.run_b_id, p.run_a, p.run_b, NULL, NULL, 'ONLY_B', NULL, 0, 0, 0, 0, count(*), NULL, NULL, NULL, NULL, NULL, NULL, NULL
         FROM run_pair p
         CROSS JOIN comparison s
         WHERE p.why_not IS NULL AND s.run_id = p.run_b_id AND s.other_run_id = p.run_a_id AND s.key_tensor_id IS NOT NULL AND s.alone
@@ -103,7 +105,7 @@ FROM (
         SELECT p.run_a_id, p.run_b_id, p.run_a, p.run_b, p.why_not,
           coalesce(p.run_a || ': ' || (SELECT s.incomplete_why FROM run_state s WHERE s.run_id = p.run_a_id),
             p.run_b || ': ' || (SELECT s.incomplete_why FROM run_state s WHERE s.run_id = p.run_b_id)),
-          'PAIR', NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+          'PAIR', NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
         FROM run_pair p
       ) g
       CROSS JOIN (VALUES ('run'), ('gate')) l
@@ -112,9 +114,9 @@ FROM (
     ) w
     WINDOW
       strict AS (PARTITION BY w.run_a_id, w.run_b_id, w.run_a, w.run_b, w.level
-        ORDER BY w.fails DESC, w.follows, w.forward_layer, w.ord, w.pos_id, w.prompt, w.phase_id
+        ORDER BY w.fails DESC, w.gone DESC, w.follows, w.forward_layer, w.ord, w.pos_id, w.prompt, w.phase_id
         ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
       beyond AS (PARTITION BY w.run_a_id, w.run_b_id, w.run_a, w.run_b, w.level
-        ORDER BY w.diverges DESC, w.follows, w.forward_layer, w.ord, w.pos_id, w.prompt, w.phase_id)
+        ORDER BY w.diverges DESC, w.gone DESC, w.follows, w.forward_layer, w.ord, w.pos_id, w.prompt, w.phase_id)
   ) f
   WHERE f.nth = 1) v;

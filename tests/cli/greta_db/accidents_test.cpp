@@ -295,6 +295,20 @@ TEST_F(Accident, HonestRowsAreTaken) {
   EXPECT_FALSE(odd.says("safetensors")) << "which files are read is not what is wrong";
 }
 
+TEST_F(Accident, RowsThatAreGoneHaveAPlace) {
+  add(Told("r1", R"("date":"2026-11-01")").both(0, "attn_out", "1,2").both(1, "mlp_out", "1,2"));
+  add(Told("r2", R"("date":"2026-11-02")").both(0, "attn_out", "1,2"));
+  EXPECT_EQ(gate("r2"), 1);
+  const Result found = run({"regressions", "--format", "json"});
+  ASSERT_EQ(found.json().size(), 1U) << found.out;
+  EXPECT_EQ(found.json()[0]["layer"], 1);
+  EXPECT_EQ(found.json()[0]["tensor"], "mlp_out");
+  EXPECT_TRUE(run({"compare", "r1", "r2"}).says("first difference: ONLY_A at layer 1, mlp_out"));
+  // a value that differs is named before what is gone, wherever that is
+  add(Told("r3", R"("date":"2026-11-03")").both(1, "mlp_out", "3,4"));
+  EXPECT_TRUE(run({"compare", "r1", "r3"}).says("first difference: DRIFT at layer 1, mlp_out"));
+}
+
 TEST_F(Accident, APinMakesOneRegressionOfOneChange) {
   for (int day = 1; day < 9; ++day) {
     const std::string name = "r" + std::to_string(day);
