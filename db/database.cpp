@@ -178,16 +178,10 @@ SQLite::Database connect_for_reading(const std::filesystem::path& file) {
   return db;
 }
 
-/// Judges a database that cannot be written: our views, `verdict` and `run_change` are temporary,
-/// go with the connection, and hide those of the file.
+/// Judges a database that cannot be written.
 void judge_beside(SQLite::Database& db, const std::function<void(SQLite::Database&)>& prepare) {
-  db.exec(
-      "PRAGMA query_only = OFF;"
-      "CREATE TEMP TABLE verdict AS SELECT * FROM main.verdict;"
-      "CREATE TEMP TABLE run_change AS SELECT * FROM main.run_change;"
-      "CREATE INDEX temp.verdict_of_run ON verdict(run_id, level, item);"
-      "CREATE UNIQUE INDEX temp.change_of_run ON run_change(run_id, baseline_id, level)");
-  write_views_down(db, "temp");
+  db.exec("PRAGMA query_only = OFF");
+  hide_verdicts(db);
   judge_rest(db);
   if (prepare) prepare(db);
   db.exec("PRAGMA query_only = ON");

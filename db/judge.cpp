@@ -1,11 +1,14 @@
 #include "db/judge.h"
 
+#include <sqlite3.h>
+
 #include <chrono>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "common/stop_signal.h"
+#include "db/definitions.h"
 #include "db/schema.h"
 #include "db/statements.h"
 #include "db/transaction.h"
@@ -18,9 +21,16 @@ using Clock = std::chrono::steady_clock;
 /// A commit costs as much as judging a small run, and other writers wait.
 constexpr std::chrono::milliseconds kJudgingTurn{100};
 
-/// Does each piece of work, in transactions of some kJudgingTurn.
+/// Does each piece of work, in transactions of some kJudgingTurn, or in the caller's.
 template <class Pieces, class Work>
 void in_turns(SQLite::Database& db, const Pieces& pieces, const Work& work) {
+  if (sqlite3_get_autocommit(db.getHandle()) == 0) {
+    for (const auto& piece : pieces) {
+      throw_if_stopped();
+      work(piece);
+    }
+    return;
+  }
   for (auto next = pieces.begin(); next != pieces.end();) {
     throw_if_stopped();
     in_transaction(db, [&] {
@@ -110,6 +120,34 @@ void judge_change(SQLite::Database& db, int64_t run_id, int64_t baseline_id) {
   kept.bind(1, run_id);
   kept.bind(2, baseline_id);
   if (!kept.executeStep()) keep_changes(db, {{run_id, baseline_id}});
+}
+
+void hide_verdicts(SQLite::Database& db) {
+  db.exec(
+      "CREATE TEMP TABLE verdict AS SELECT * FROM main.verdict;"
+      "CREATE TEMP TABLE run_change AS SELECT * FROM main.run_change;"
+      "CREATE INDEX temp.verdict_of_run ON verdict(run_id, level, item);"
+      "CREATE UNIQUE INDEX temp.change_of_run ON run_change(run_id, baseline_id, level)");
+  write_views_down(db, "temp");
+}
+
+bool judge_as_shipped(SQLite::Database& db, std::span<const int64_t> runs) {
+  const std::string kept = "SELECT tensor_id, dtype, rel_l2 FROM main.tolerance",
+                    shipped = "SELECT * FROM temp.tolerance";
+  db.exec(
+      "PRAGMA query_only = OFF; CREATE TEMP TABLE tolerance(tensor_id, dtype, rel_l2);"
+      "CREATE INDEX temp.tolerance_of_tensor ON tolerance(tensor_id, dtype, rel_l2);"
+      "INSERT INTO temp.tolerance(tensor_id, dtype, rel_l2) " +
+      shipped_rows("tolerance"));
+  const bool differ = db.execAndGet("SELECT EXISTS (" + kept + " EXCEPT " + shipped +
+                                    ") OR EXISTS (" + shipped + " EXCEPT " + kept + ")")
+                          .getInt() != 0;
+  if (differ) {
+    hide_verdicts(db);
+    judge(db, runs);
+  }
+  db.exec("PRAGMA query_only = ON");
+  return differ;
 }
 
 void forget_verdict(SQLite::Database& db, int64_t run_id) {

@@ -15,8 +15,8 @@ std::vector<int64_t> unjudged_runs(SQLite::Database& db);
 
 /// Judges runs, also those that have a verdict. Keeps what the view verdict_now says of them, and
 /// what the view diff_now says of the runs of their lineages whose comparison with their baseline
-/// is missing. Uses short transactions of its own, so that other writers have their turns. Throws
-/// SQLite::Exception or Stopped. Runs that are not done by then are unjudged.
+/// is missing. Uses the caller's transaction, or short ones of its own, so that other writers have
+/// their turns. Throws SQLite::Exception or Stopped. Runs that are not done by then are unjudged.
 void judge(SQLite::Database& db, std::span<const int64_t> runs);
 
 /// Judges unjudged runs, and compares every run with its baseline where that is missing. To be
@@ -26,6 +26,15 @@ void judge_rest(SQLite::Database& db);
 /// Compares a run with another one as its baseline, unless that is kept already. Uses a transaction
 /// of its own. Throws SQLite::Exception.
 void judge_change(SQLite::Database& db, int64_t run_id, int64_t baseline_id);
+
+/// Hides the file's verdicts, changes and views behind temporary ones of this connection, which
+/// begin as copies. Throws SQLite::Exception.
+void hide_verdicts(SQLite::Database& db);
+
+/// Has a connection that only reads go by the tolerances that greta ships: a temporary table hides
+/// the file's. Where these differ, judges runs again as hide_verdicts() has it, and returns true.
+/// Inside the caller's transaction. Throws as judge() does.
+bool judge_as_shipped(SQLite::Database& db, std::span<const int64_t> runs);
 
 /// Deletes the verdict of a run, its changes, and those of runs whose baseline it is. To be called
 /// in the transaction that changes what the verdict was made from. Throws SQLite::Exception.

@@ -13,6 +13,7 @@
 #include "cli/warehouse/asked_database.h"
 #include "cli/warehouse/fleet.h"
 #include "cli/warehouse/sql_query.h"
+#include "common/exit_status.h"
 #include "common/temporary_folder.h"
 #include "common/trouble.h"
 #include "db/clickhouse/address.h"
@@ -150,13 +151,21 @@ int push(Options& options, const PushArguments& arguments) {
     };
     summary = push_runs(db, *server, runs, how);
   }
+  if (summary.judged_as_shipped) {
+    complain("greta-db",
+             "the tolerances of " + options.database +
+                 " stay with it: the warehouse has the verdicts by those that greta ships"
+                 " (`greta-db tolerance list` shows both)");
+  }
   const std::string renamed = renamed_text(summary.renamed);
-  return print_record(options, {{"runs", summary.runs},
-                                {"known", summary.known},
-                                {"rows", summary.rows},
-                                {"differences", summary.differences},
-                                {"records", summary.records},
-                                {"renamed", renamed}});
+  print_record(options, {{"runs", summary.runs},
+                         {"known", summary.known},
+                         {"rows", summary.rows},
+                         {"differences", summary.differences},
+                         {"records", summary.records},
+                         {"renamed", renamed}});
+  for (const std::string& why : summary.refused) complain("greta-db", why);
+  return summary.refused.empty() ? kExitDone : kExitError;
 }
 
 // ---- pull

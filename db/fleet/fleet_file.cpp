@@ -60,7 +60,6 @@ int64_t mapped_id(const Ids& ids, int64_t id, const char* what) {
 /// Dictionaries of a file that pushed.
 struct FleetFile::Rules {
   Ids tensors, names, phases;
-  std::vector<Record> tolerances;  ///< of trace points of this database
 };
 
 struct FleetFile::Run {
@@ -186,11 +185,6 @@ FleetFile::Rules FleetFile::put_rules(const std::vector<Record>& records) {
         statements_(kAddName, name.integer(0), name.text(1),
                     mapped_id(rules.tensors, name.integer(2), "trace point"), name.text(3)));
   });
-  with("tolerance", [&](Record tolerance) {
-    if (std::optional<std::string>& tensor = tolerance.cells.at(0))
-      tensor = std::to_string(mapped_id(rules.tensors, tolerance.integer(0), "trace point"));
-    rules.tolerances.push_back(std::move(tolerance));
-  });
   return rules;
 }
 
@@ -198,20 +192,6 @@ int64_t FleetFile::id_of_name(const char* find, const std::string& name, SQLite:
   if (const auto here = statements_.find_id(find, name)) return *here;
   add.exec();
   return db_.getLastInsertRowid();
-}
-
-/// Throws where they differ: no verdict is by two.
-void FleetFile::use_tolerances(const std::vector<Run*>& runs) {
-  if (runs.empty()) return;
-  const Rules& first = *runs.front()->rules;
-  for (const Run* run : runs) {
-    if (run->rules->tolerances == first.tolerances) continue;
-    throw clickhouse::Error(
-        "the runs asked for were judged by other tolerances (`greta-db tolerance`): name runs"
-        " that were judged by the same");
-  }
-  db_.exec("DELETE FROM tolerance");
-  for (const Record& tolerance : first.tolerances) put_plainly({}, tolerance);
 }
 
 void FleetFile::add(std::vector<Published> runs, Records records) {
@@ -305,7 +285,6 @@ void FleetFile::add_drift() {
 void FleetFile::add_rows(const std::vector<int64_t>& run_ids) {
   SQLite::Transaction transaction(db_);
   const std::vector<Run*> asked_for = runs_of(run_ids);
-  use_tolerances(asked_for);
   std::vector<Published> lacking_records, lacking_rows;
   for (Run* run : asked_for) {
     if (run->has_rows) continue;

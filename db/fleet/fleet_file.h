@@ -63,7 +63,6 @@ class FleetFile {
   const Rules& rules_of(uint64_t push);
   Rules put_rules(const std::vector<Record>& records);
   int64_t id_of_name(const char* find, const std::string& name, SQLite::Statement& add);
-  void use_tolerances(const std::vector<Run*>& runs);
   void fetch_records(const std::vector<Published>& asked, bool for_verdicts, bool for_rows);
   template <class Take>
   void fetch(size_t table, const std::vector<Published>& asked, const Take& take);

@@ -343,10 +343,11 @@ const std::vector<FleetTable>& fleet_tables() {
 }
 
 std::string identity_sql(const std::string& run_id) {
-  return "coalesce('engine:' || (SELECT min(s.sha256) FROM source s WHERE s.run_id = " + run_id +
-         " AND s.shape = 'engine' AND NOT EXISTS (SELECT 1 FROM source o WHERE o.sha256 = s.sha256"
-         " AND o.shape = 'engine' AND o.run_id <> s.run_id)), 'name:' || (SELECT own.name FROM run "
-         "own WHERE own.id = " +
+  return "coalesce('source:' || (SELECT min(s.sha256) FROM source s WHERE s.run_id = " + run_id +
+         " AND s.shape IN ('engine', 'row') AND s.sha256 <> 'being read' AND NOT EXISTS (SELECT 1"
+         " FROM source o WHERE o.sha256 = s.sha256 AND o.shape = s.shape AND o.run_id <> "
+         "s.run_id)),"
+         " 'name:' || (SELECT own.name FROM run own WHERE own.id = " +
          run_id + "))";
 }
 

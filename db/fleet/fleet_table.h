@@ -117,8 +117,8 @@ enum TableNumber : size_t {
 
 const std::vector<FleetTable>& fleet_tables();
 
-/// Identity of the run whose id an SQL expression is: what its engine calls itself, where no other
-/// run of the file has an engine of that name, else its own name.
+/// Identity of the run whose id an SQL expression is: that of the engine, pipe or file of rows
+/// which began it, where no other run of the file has the same, else its name. As in a merge.
 std::string identity_sql(const std::string& run_id);
 
 /// SQL of a text that changes when rows of a run are added or removed. `run_id`: an SQL expression.

@@ -15,6 +15,7 @@
 #include "common/stop_signal.h"
 #include "db/database.h"
 #include "db/fleet/published.h"
+#include "db/judge.h"
 #include "db/schema.h"
 #include "db/statements.h"
 
@@ -86,6 +87,7 @@ struct SentRun {
   Published published;
   int64_t run_id = 0;
   std::string name;             ///< in the file
+  bool is_open = false;         ///< an ingest of it has not ended
   std::string levels, sources;  ///< JSON arrays: parameters of RecordTable::condition
 };
 
@@ -167,6 +169,7 @@ class Pusher {
         rows += batch.back().published.trace_rows();
       }
       const auto done = static_cast<int64_t>(batch.size());
+      leave_out_open(batch);
       leave_out_known(batch);
       if (!batch.empty()) {
         send_surely(batch);
@@ -203,12 +206,8 @@ class Pusher {
       *text = run.getColumn(column++).getString();
     }
     p.sums[kTraceRowTable].n = static_cast<uint64_t>(run.getColumn(column++).getInt64());
-    const bool is_open = run.getColumn(column).getInt() != 0;
+    sent.is_open = run.getColumn(column).getInt() != 0;
     run.reset();
-    if (is_open) {
-      throw DatabaseError("an ingest of " + sent.name +
-                          " has not ended: `greta-db ingest --resume` finishes it, then push");
-    }
     p.run = sent.name;
     p.origin = run_id;
     p.shard = shard_of(p.identity);
@@ -227,8 +226,20 @@ class Pusher {
       RowWriter unsent;
       write_rows(table, sent, unsent, [&] { unsent.clear(); });
     }
-    if (p.sums[kVerdictTable].n == 0) throw DatabaseError(sent.name + " has no verdict");
+    if (p.sums[kVerdictTable].n == 0 && !sent.is_open)
+      throw DatabaseError(sent.name + " has no verdict");
     return sent;
+  }
+
+  void leave_out_open(std::vector<SentRun>& batch) {
+    std::erase_if(batch, [&](const SentRun& sent) {
+      if (sent.is_open) {
+        summary_.refused.push_back("an ingest of " + sent.name +
+                                   " has not ended: `greta-db ingest"
+                                   " --resume` finishes it, then push");
+      }
+      return sent.is_open;
+    });
   }
 
   /// Leaves out what is there as it is here; numbers the others, and gives them names of their own.
@@ -264,13 +275,12 @@ class Pusher {
         ++summary_.known;
         return true;
       }
-      if (!options_.replace) refuse_loss(sent, old);
-      return false;
+      return !options_.replace && would_lose(sent, old);
     });
   }
 
   /// A run there that has what the file lacks stays as it is.
-  void refuse_loss(const SentRun& sent, const Published& old) {
+  bool would_lose(const SentRun& sent, const Published& old) {
     size_t lacking = 0;
     for_each_record(server_, asked_table({old}), {"source"}, [&](uint64_t, const Record& record) {
       if (record.integer(1) != old.origin) return;  // of a directory level
@@ -278,11 +288,12 @@ class Pusher {
                                record.text(4), record.integer(8)))
         ++lacking;
     });
-    if (lacking == 0) return;
-    throw DatabaseError(
+    if (lacking == 0) return false;
+    summary_.refused.push_back(
         sent.name + " has " + std::to_string(lacking) + " sources at " + server_.where() +
         " that are not in this file, or fewer rows here: `greta-db pull` brings them here first;"
         " --replace gives them up");
+    return true;
   }
 
   /// An insert that fails leaves it unknown what arrived: it is begun anew under other push ids.
@@ -377,7 +388,10 @@ class Pusher {
 PushSummary push_runs(SQLite::Database& db, FleetServer& server, std::span<const int64_t> runs,
                       const PushOptions& options) {
   SQLite::Transaction one_state(db);
-  return Pusher(db, server, options).run(runs);
+  const bool has_judged = judge_as_shipped(db, runs);
+  PushSummary summary = Pusher(db, server, options).run(runs);
+  summary.judged_as_shipped = has_judged;
+  return summary;
 }
 
 }  // namespace greta

@@ -11,8 +11,9 @@
 
 namespace greta {
 
-/// Version of the tables in db/sql/clickhouse_tables.sql.
-inline constexpr int kFleetVersion = 2;
+/// Version of the tables in db/sql/clickhouse_tables.sql, and of the tolerances that greta ships,
+/// by which every verdict of a warehouse is.
+inline constexpr int kFleetVersion = 3;
 
 /// A warehouse in ClickHouse: one server, or the shards of a cluster, whose name the tables know.
 /// Members throw as clickhouse::Client's do.

@@ -11,7 +11,7 @@ CREATE TABLE IF NOT EXISTS {db}.published {on_cluster} (
   shard UInt64,                          -- of the identity: where all of it lies
   push UInt64,                           -- random
   version UInt64,                        -- 1, then 2, ...: no clock of any machine is believed
-  identity String,                       -- engine:SHA-256 of what the engine called itself, else name:NAME
+  identity String,                       -- source:SHA-256 of the engine, pipe or file of rows that began it, else name:NAME
   run String,                            -- run.name, NAME#2 where another identity has NAME
   origin Int64,                          -- run.id in the file it came from: orders what nothing else does
   experiment String,

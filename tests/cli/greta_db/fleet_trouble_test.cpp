@@ -140,7 +140,7 @@ TEST_F(FleetTest, TroubleIsOneClearLine) {
       " '' AS cluster");
   for (const Result& result : {push(servers().address("older"), database()),
                                run({"--db", servers().address("older"), "runs"})}) {
-    expect_line(result, "has tables of version 1, this program knows 2: push into a new database");
+    expect_line(result, "has tables of version 1, this program knows 3: push into a new database");
   }
   expect_line(push(servers().address("trouble2"), database(), "all --cluster none"),
               "knows no cluster");
