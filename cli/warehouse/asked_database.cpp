@@ -18,6 +18,15 @@ namespace {
 constexpr size_t kMostRunsFetched = 200'000;
 constexpr uint64_t kMostRowsFetched = 20'000'000;
 
+/// Of runs of a JSON array, those whose drift a page of a history draws: as History reads them.
+constexpr const char* kNewestDrifting =
+    "SELECT run_id FROM (SELECT h.run_id AS run_id, row_number() OVER newest AS nth,"
+    " sum(h.pairs + 2 * (SELECT sum(c.fail) FROM verdict c WHERE c.run_id = h.run_id AND c.level ="
+    " 'cause')) OVER newest AS work FROM json_each(?1) j JOIN history h ON h.run_id = j.value"
+    " WHERE EXISTS (SELECT 1 FROM verdict c WHERE c.run_id = h.run_id AND c.level = 'cause' AND"
+    " c.fail > 0) WINDOW newest AS (ORDER BY h.date DESC, h.started_at DESC, h.experiment DESC,"
+    " length(h.run) DESC, h.run DESC)) WHERE work <= 420000 OR nth = 1";
+
 std::vector<Published> chosen(FleetServer& server, const Question& question) {
   std::map<std::string, Published> by_identity;
   const auto add = [&](std::vector<Published> more) {
@@ -104,9 +113,9 @@ AskedDatabase::AskedDatabase(const std::string& database, const Question& questi
   fleet_ = std::make_unique<FleetFile>(*server_);
   fleet_->add(std::move(runs), question.everything ? Records::kAll : Records::kVerdict);
   if (question.compared || question.everything) fleet_->add_commits();
-  if (question.drift) fleet_->add_drift();
   SQLite::Database& here = fleet_->db();
   if (question.rows) add_rows(*fleet_, with_baselines(here, named(here, question), question));
+  if (question.drift) add_rows(*fleet_, ids_of(here, kNewestDrifting, named(here, question)));
   if (question.failing_rows) {
     const std::vector<int64_t> ids = named(here, question);
     add_rows(*fleet_, ids_of(here,

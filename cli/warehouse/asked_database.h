@@ -22,7 +22,7 @@ struct Question {
   bool everything = false;    ///< of tables that say no verdict: readouts, plans, logs
   bool rows = false;          ///< trace rows of all runs named
   bool failing_rows = false;  ///< of those that do not pass; the others' are hashed by the server
-  bool drift = false;         ///< what the view drift says, without rows
+  bool drift = false;         ///< trace rows of the newest runs whose drift a page draws
   bool compared = false;      ///< whole lineages, each run compared with its baseline
   bool changed_rows = false;  ///< trace rows of lineages where something changed
   /// Writes what the question needs beside verdicts, as judge_change() does.

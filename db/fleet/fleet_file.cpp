@@ -267,21 +267,6 @@ void FleetFile::add_commits() {
   transaction.commit();
 }
 
-void FleetFile::add_drift() {
-  // in the place of the view, which would ask for rows
-  db_.exec(
-      "CREATE TEMP TABLE drift AS SELECT * FROM main.drift WHERE 0;"
-      "CREATE INDEX temp.drift_of_run ON drift(run_id)");
-  const Columns& columns = fleet_tables()[kDriftTable].columns;
-  RowStatement insert(db_, "INSERT INTO temp.drift(run_id, " + names_of(columns) + ") VALUES (" +
-                               parameter_marks(columns.size() + 1) + ")");
-  fetch(kDriftTable, runs_, [&](const Run& run, const Row& row) {
-    insert.bind(run.run_id);
-    for (const FetchedValue& value : row) bind_value(insert, value, ColumnType::kText);
-    insert.run();
-  });
-}
-
 void FleetFile::add_rows(const std::vector<int64_t>& run_ids) {
   SQLite::Transaction transaction(db_);
   const std::vector<Run*> asked_for = runs_of(run_ids);

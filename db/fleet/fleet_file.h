@@ -40,8 +40,6 @@ class FleetFile {
   void add(std::vector<Published> runs, Records records);
   /// Fetches the repository's commits, which baselines go by.
   void add_commits();
-  /// Fetches what drifts in these runs: the view drift without rows.
-  void add_drift();
   /// Fetches the trace rows of some of these, where they are not here yet.
   void add_rows(const std::vector<int64_t>& run_ids);
   /// Compares runs with their baselines where that was not pushed: fetches the rows of both.

@@ -99,32 +99,28 @@ std::string hash_sql(const Columns& columns) {
   return "cityHash64(" + values + (nulls.empty() ? "0" : nulls) + ")";
 }
 
-FetchedValue value_of(RowStatement& row, int i, const Column& column) {
-  if (column.nullable && row.is_null(i)) return {};
-  if (is_text(column.type)) return row.bytes(i);
-  if (column.type == ColumnType::kReal) return row.real(i);
-  return row.integer(i);
-}
-
-/// The hash of hash_sql.
-uint64_t hash_of(const std::vector<FetchedValue>& row, const Columns& columns) {
-  RowHash hash;
-  uint64_t nulls = 0, next = 1;
-  for (size_t i = 0; i < row.size(); ++i) {
-    if (const auto* integer = std::get_if<int64_t>(&row[i])) {
-      hash.number(static_cast<uint64_t>(*integer));
-    } else if (const auto* real = std::get_if<double>(&row[i])) {
-      hash.number(std::bit_cast<uint64_t>(*real));
-    } else if (const auto* text = std::get_if<std::string_view>(&row[i])) {
-      hash.text(*text);
-    } else {
-      is_text(columns[i].type) ? hash.text("") : hash.number(0);
-      nulls |= next;
-    }
-    if (columns[i].nullable) next <<= 1;
+/// The hash of hash_sql, value by value.
+class ValuesHash {
+ public:
+  void null(const Column& column) {
+    is_text(column.type) ? hash_.text("") : hash_.number(0);
+    nulls_ |= next_;
+    next_ <<= 1;
   }
-  return hash.number(nulls).value();
-}
+  void number(const Column& column, uint64_t bits) {
+    hash_.number(bits);
+    if (column.nullable) next_ <<= 1;
+  }
+  void text(const Column& column, std::string_view bytes) {
+    hash_.text(bytes);
+    if (column.nullable) next_ <<= 1;
+  }
+  uint64_t value() { return hash_.number(nulls_).value(); }
+
+ private:
+  RowHash hash_;
+  uint64_t nulls_ = 0, next_ = 1;
+};
 
 template <class Number>
 std::string digits_of(Number value) {
@@ -186,20 +182,6 @@ std::vector<FleetTable> make_tables() {
                             "SELECT " + identity_sql("baseline_id") + ", " +
                                 extent_sql("baseline_id") + ", " + names_of(change) +
                                 " FROM run_change WHERE run_id = ?1 AND level = 'run'"));
-  constexpr ColumnType kInteger = ColumnType::kInteger, kReal = ColumnType::kReal;
-  const Columns drift{{"tensor"},
-                      {"differ", kInteger},
-                      {"rounding", kInteger},
-                      {"divergent", kInteger},
-                      {"nonfinite", kInteger},
-                      {"rel_l2", kReal, true},
-                      {"tolerance", kReal, true},
-                      {"prompt"},
-                      {"layer", kInteger},
-                      {"pos_id", kInteger, true},
-                      {"ord", kInteger}};
-  tables.push_back(table_of("drift", "rows of drift", drift, "tensor",
-                            "SELECT " + names_of(drift) + " FROM drift WHERE run_id = ?1"));
   tables.push_back({"record",
                     "records",
                     {},
@@ -246,40 +228,57 @@ void bind_value(RowStatement& to, const FetchedValue& value, ColumnType type) {
 }
 
 uint64_t write_row(RowStatement& row, const Columns& columns, RowWriter& to) {
-  std::vector<FetchedValue> values;
+  ValuesHash hash;
+  int i = 0;
   for (const Column& column : columns) {
-    const FetchedValue& value =
-        values.emplace_back(value_of(row, static_cast<int>(values.size()), column));
-    if (column.nullable) to.null(std::holds_alternative<std::monostate>(value));
-    if (const auto* integer = std::get_if<int64_t>(&value)) {
-      if (!to.integer(*integer, width_of(column.type))) {
+    if (column.nullable) {
+      const bool is_null = row.is_null(i);
+      to.null(is_null);
+      if (is_null) {
+        hash.null(column);
+        ++i;
+        continue;
+      }
+    }
+    if (is_text(column.type)) {
+      const std::string_view bytes = row.bytes(i++);
+      to.text(bytes);
+      hash.text(column, bytes);
+    } else if (column.type == ColumnType::kReal) {
+      const double real = row.real(i++);
+      to.f64(real);
+      hash.number(column, std::bit_cast<uint64_t>(real));
+    } else {
+      const int64_t integer = row.integer(i++);
+      if (!to.integer(integer, width_of(column.type))) {
         throw std::runtime_error("the file has a " + column.name + " of " +
-                                 std::to_string(*integer) +
+                                 std::to_string(integer) +
                                  ", which greta does not write: `greta-db check` says more");
       }
-    } else if (const auto* real = std::get_if<double>(&value)) {
-      to.f64(*real);
-    } else if (const auto* text = std::get_if<std::string_view>(&value)) {
-      to.text(*text);
+      hash.number(column, static_cast<uint64_t>(integer));
     }
   }
-  return hash_of(values, columns);
+  return hash.value();
 }
 
 uint64_t read_row(RowReader& from, const Columns& columns, std::vector<FetchedValue>& row) {
+  ValuesHash hash;
   row.clear();
   for (const Column& column : columns) {
     if (column.nullable && from.null()) {
       row.emplace_back();
+      hash.null(column);
     } else if (is_text(column.type)) {
-      row.emplace_back(from.text());
+      hash.text(column, std::get<std::string_view>(row.emplace_back(from.text())));
     } else if (column.type == ColumnType::kReal) {
-      row.emplace_back(from.f64());
+      hash.number(column, std::bit_cast<uint64_t>(std::get<double>(row.emplace_back(from.f64()))));
     } else {
-      row.emplace_back(from.integer(width_of(column.type)));
+      const int64_t integer = from.integer(width_of(column.type));
+      row.emplace_back(integer);
+      hash.number(column, static_cast<uint64_t>(integer));
     }
   }
-  return hash_of(row, columns);
+  return hash.value();
 }
 
 Record::Record(std::string table, uint64_t number, RowStatement& row)

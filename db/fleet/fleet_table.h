@@ -110,7 +110,6 @@ enum TableNumber : size_t {
   kDifferencePartTable,
   kVerdictTable,
   kChangeTable,
-  kDriftTable,
   kRecordTable,
   kFleetTables
 };

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <future>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -13,6 +14,7 @@
 
 #include "common/sha256.h"
 #include "common/stop_signal.h"
+#include "common/thread.h"
 #include "db/database.h"
 #include "db/fleet/published.h"
 #include "db/judge.h"
@@ -27,8 +29,8 @@ using clickhouse::RowWriter;
 /// Runs that are published together: an insert costs a server as much as thousands of rows.
 constexpr size_t kMostRuns = 200;
 constexpr uint64_t kMostRows = 1'000'000;
-/// Bytes of an insert.
-constexpr size_t kBlockBytes = size_t{8} << 20;
+/// Bytes of an insert. A server makes some files per column of each.
+constexpr size_t kBlockBytes = size_t{16} << 20;
 /// Rows from one report of progress to the next.
 constexpr int64_t kRowsATell = 4096;
 
@@ -301,11 +303,15 @@ class Pusher {
     const PushProgress before = progress_;
     clickhouse::until_available(server_.client().retries(), [&] {
       progress_ = before;
+      sending_ = {};              // waits for what is under way
+      std::set<uint64_t> pushes;  // in their order rows are in that of the tables
+      while (pushes.size() < batch.size()) pushes.insert(random_push());
       for (SentRun& sent : batch) {
-        sent.published.push = random_push();
+        sent.published.push = pushes.extract(pushes.begin()).value();
         sent.published.sums = {};
       }
       for (size_t table = 0; table < kFleetTables; ++table) send_table(table, batch);
+      await_sent();
     });
   }
 
@@ -340,15 +346,18 @@ class Pusher {
     }
   }
 
-  /// Sends the rows of a table of all runs of a batch.
+  /// Sends the rows of a table of all runs of a batch, but for the last block, which is under way.
   void send_table(size_t number, std::vector<SentRun>& batch) {
-    const FleetTable& table = fleet_tables()[number];
     RowWriter block;
     const auto send = [&] {
-      throw_if_stopped();
-      if (block.size() > 0)
-        server_.insert(table.name, "shard, push, " + table.names, block.bytes());
-      block.clear();
+      if (block.size() == 0) return;
+      await_sent();
+      sending_ = with_thread_error([&] {
+        return std::async(std::launch::async, [this, number, rows = std::exchange(block, {})] {
+          const FleetTable& table = fleet_tables()[number];
+          server_.insert(table.name, "shard, push, " + table.names, rows.bytes());
+        });
+      });
     };
     for (SentRun& run : batch) {
       write_rows(number, run, block, [&] {
@@ -357,6 +366,11 @@ class Pusher {
       });
     }
     send();
+  }
+
+  void await_sent() {
+    throw_if_stopped();
+    if (sending_.valid()) sending_.get();
   }
 
   /// Publishes again after a connection that broke off, for doing it twice does no harm.
@@ -381,6 +395,7 @@ class Pusher {
   std::vector<std::unique_ptr<RowStatement>> records_;  ///< of record_tables()
   PushProgress progress_;
   PushSummary summary_;
+  std::future<void> sending_;  ///< the insert of a block while the next one is read
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS {db}.published {on_cluster} (
   mode String,
   rules UInt64,                          -- push of the dictionary that its ids are of, which runs share
   host String,                           -- that pushed
-  -- of trace_row, sketch, sample, difference, difference_part, verdict, run_change, drift, record:
+  -- of trace_row, sketch, sample, difference, difference_part, verdict, run_change, record:
   counts Array(UInt64),                  -- number of rows; fewer than that is an error, never an answer
   sums Array(UInt64),                    -- sum of a hash of each row, in any order: what they say
   published_at DateTime DEFAULT now()    -- by the server's clock
@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS {db}.published {on_cluster} (
 
 -- Then each of these tables. Columns are those of SQLite's tables of that name, without run_id; nan and inf are
 -- nan_count and inf_count. run_change has `baseline`, an identity, and `baseline_extent`, which tells the rows of that
--- run from what they were before. drift is the view of that name. record has the rows of all other tables as text:
+-- run from what they were before. record has the rows of all other tables as text:
 -- `kind` is the table, `ord` the number of the row in it, and a real the shortest text that reads back as the same one.
 CREATE TABLE IF NOT EXISTS {db}.{table} {on_cluster} (
   shard UInt64,

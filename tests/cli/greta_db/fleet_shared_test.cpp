@@ -78,7 +78,7 @@ TEST_F(FleetShared, RunsOfOneNameStayTwoAndTheOthersAreSent) {
   tell(path("other.db"), "first", "2026-01-01", 'b');
   tell(path("other.db"), "ci", "2026-01-01", 'c');
   tell(path("other.db"), "last", "2026-01-01", 'd');
-  const std::string at = servers().address("names");
+  const std::string at = servers().address("shared_names");
   expect_pushed(at, database());
   const std::string rows = run({"--db", at, "query", "SELECT * FROM trace"}).out;
   for (const char* words : {"all --format csv", "--replace all --format csv"}) {
