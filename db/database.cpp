@@ -132,8 +132,13 @@ void check_identity(SQLite::Database& db, const std::filesystem::path& file) {
 }
 
 /// True if it failed for something that it may not write.
-bool is_not_writable(const SQLite::Exception& error) {
+bool may_not_write(const SQLite::Exception& error) {
   return error.getErrorCode() == SQLITE_READONLY || error.getErrorCode() == SQLITE_CANTOPEN;
+}
+
+/// True if it failed for something that does not fit on the disk.
+bool has_no_room(const SQLite::Exception& error) {
+  return error.getErrorCode() == SQLITE_FULL || error.getErrorCode() == SQLITE_IOERR;
 }
 
 /// True if a journal of that name has what would be undone: of one that is done with, its beginning
@@ -162,17 +167,25 @@ void refuse_half_of(const std::filesystem::path& file, const std::string& reason
   }
 }
 
-/// A connection that only reads. SQLite keeps the index of a write-ahead log beside the file, and
-/// refuses one beside which it may write nothing unless it is told that nobody writes to it.
+/// A connection that only reads. SQLite keeps the index of a write-ahead log beside the file. Where
+/// the disk has no room for that, it keeps the index in memory if it has the file to itself. Where
+/// nothing may be written, it has to be told that nobody writes.
 SQLite::Database connect_for_reading(const std::filesystem::path& file) {
   SQLite::Database db = connect(file, SQLite::OPEN_READONLY, LockWait::usual());
   try {
     pragma(db, "user_version");
   } catch (const SQLite::Exception& error) {
-    if (!is_not_writable(error)) throw;
-    refuse_half_of(file, error.what());
-    const std::string uri = uri_of(std::filesystem::absolute(file)) + "?immutable=1";
-    db = connect(uri, SQLite::OPEN_READONLY | SQLite::OPEN_URI, LockWait::usual());
+    if (has_no_room(error)) {
+      db = connect(file, SQLite::OPEN_READWRITE, LockWait::usual());
+      sqlite3_db_config(db.getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+      db.exec("PRAGMA locking_mode = EXCLUSIVE");
+      pragma(db, "user_version");
+    } else {
+      if (!may_not_write(error)) throw;
+      refuse_half_of(file, error.what());
+      const std::string uri = uri_of(std::filesystem::absolute(file)) + "?immutable=1";
+      db = connect(uri, SQLite::OPEN_READONLY | SQLite::OPEN_URI, LockWait::usual());
+    }
   }
   db.exec(kOnlyRead);
   return db;
@@ -254,7 +267,7 @@ SQLite::Database open_for_reading(const std::filesystem::path& file,
     judge_rest(writable);
     if (prepare) prepare(writable);
   } catch (const SQLite::Exception& error) {
-    if (!is_not_writable(error)) throw;
+    if (!may_not_write(error) && !has_no_room(error)) throw;
     SQLite::Database db = open_unchanged(file);
     judge_beside(db, prepare);
     return db;

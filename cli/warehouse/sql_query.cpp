@@ -3,6 +3,9 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <filesystem>
+
+#include "db/schema.h"
 
 namespace greta {
 namespace {
@@ -152,6 +155,13 @@ void print_query(Query& query, Output& out, Format format) {
   printer.finish();
 }
 
-void sort_on_disk(SQLite::Database& db) { db.exec("PRAGMA temp_store = FILE"); }
+void sort_on_disk(SQLite::Database& db) {
+  // another store would drop what is temporary: verdicts of a file that cannot be written
+  if (db.execAndGet("SELECT count(*) FROM temp.sqlite_schema").getInt() > 0) return;
+  std::error_code ignored;
+  const auto room = std::filesystem::space(std::filesystem::temp_directory_path(ignored), ignored);
+  const int64_t size = pragma(db, "page_count") * pragma(db, "page_size");
+  if (room.available >= static_cast<uint64_t>(size)) db.exec("PRAGMA temp_store = FILE");
+}
 
 }  // namespace greta

@@ -114,7 +114,8 @@ void print_rows(Query& query, RowPrinter& printer,
 /// Prints a whole query.
 void print_query(Query& query, Output& out, Format format);
 
-/// Lets big sorts of this connection spill to temporary files instead of memory.
+/// Lets big sorts of this connection spill to temporary files instead of memory, where the disk has
+/// room for what the database has.
 void sort_on_disk(SQLite::Database& db);
 
 }  // namespace greta

@@ -126,5 +126,75 @@ TEST_F(Trouble, AFileThatMayNotGrowIsAnErrorAndNoDeath) {
   expect_that_it_goes_on(40);
 }
 
+/// A file of a run that passes and of one that fails, and what asks it where nothing fits on the
+/// disk: a limit of no byte stands for that.
+class NoRoom : public ProgramTest {
+ protected:
+  void SetUp() override {
+    Warehouse w{std::filesystem::path(database())};
+    for (const char* name : {"good", "bad"}) {
+      w.run({.name = name, .date = "2026-01-01", .status = "complete"});
+      w.match("attn_out", 0);
+    }
+    w.add(prefill("mlp_out", 1, 5), decode("mlp_out", 1, 6));
+  }
+  /// Its output, its errors and its exit status, as one text.
+  std::string answer(const std::string& command, const std::string& before) const {
+    return shell("{ (" + before + "; $G " + command + "); echo status $?; } 2>&1 | cat").out;
+  }
+  void expect_answers() const {
+    for (const std::string command :
+         {"runs", "firstfail", "firstfail --run good", "history", "history --format html",
+          "regressions", "gate --run good", "gate --run bad", "compare --rows good bad",
+          "pairs --run bad", "query 'SELECT run, verdict FROM run_verdict ORDER BY run'",
+          "query worst_pairs --param run=bad", "tolerance list", "check"}) {
+      SCOPED_TRACE(command);
+      const std::string file = read(database());
+      const std::string without = answer(command, "ulimit -f 0");
+      EXPECT_TRUE(read(database()) == file);
+      ASSERT_EQ(shell("mkdir room; cp greta.db* room").status, 0);
+      EXPECT_EQ(without, answer(command, "cd room"));
+      ASSERT_EQ(shell("rm -r room").status, 0);
+    }
+    EXPECT_NE(answer("gate --run good", "ulimit -f 0").find("status 0"), std::string::npos);
+    EXPECT_NE(answer("gate --run bad", "ulimit -f 0").find("status 1"), std::string::npos);
+  }
+};
+
+TEST_F(NoRoom, WhoAsksIsAnswered) {
+  ASSERT_EQ(run({"runs"}).status, 0);
+  expect_answers();
+}
+
+TEST_F(NoRoom, RunsThatAreNotJudgedAreJudgedInMemory) {
+  SQLite::Database(database(), SQLite::OPEN_READWRITE).exec("DELETE FROM verdict");
+  expect_answers();
+  EXPECT_EQ(SQLite::Database(database()).execAndGet("SELECT count(*) FROM verdict").getInt(), 0);
+}
+
+TEST_F(NoRoom, WhatAKilledWriterCommittedIsRead) {
+  ASSERT_EQ(run({"runs"}).status, 0);
+  {
+    SQLite::Database writer = open_for_writing(database());
+    writer.exec("UPDATE trace_row SET hash = 7 WHERE hash = 6; UPDATE run SET mode = 'late'");
+    ASSERT_EQ(shell("mkdir left; cp greta.db greta.db-wal left").status, 0);
+  }
+  ASSERT_EQ(shell("rm greta.db*; mv left/* .").status, 0);
+  ASSERT_GT(std::filesystem::file_size(path("greta.db-wal")), 0U);
+  EXPECT_NE(answer("runs", "ulimit -f 0").find("late"), std::string::npos);
+  expect_answers();
+  EXPECT_GT(std::filesystem::file_size(path("greta.db-wal")), 0U);  // for whoever writes next
+  EXPECT_EQ(run({"check"}).status, 0);
+}
+
+TEST_F(NoRoom, WhatIsWrittenIsRefused) {
+  for (const char* command : {"tolerance set --dtype f32 0.5", "forget --run good --yes"}) {
+    const std::string file = read(database());
+    EXPECT_NE(answer(command, "ulimit -f 0").find("status 2"), std::string::npos) << command;
+    EXPECT_TRUE(read(database()) == file) << command;
+  }
+  EXPECT_EQ(run({"check"}).status, 0);
+}
+
 }  // namespace
 }  // namespace greta
