@@ -243,6 +243,10 @@ SQLite::Database open_unchanged(const std::filesystem::path& file) {
   return db;
 }
 
+bool is_alone(SQLite::Database& db) {
+  return db.execAndGet("PRAGMA locking_mode").getString() == "exclusive";
+}
+
 SQLite::Database open_temporary() {
   SQLite::Database db =
       connect("", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, LockWait::usual());

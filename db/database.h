@@ -47,6 +47,10 @@ SQLite::Database open_for_reading(const std::filesystem::path& file,
 /// views may say anything.
 SQLite::Database open_unchanged(const std::filesystem::path& file);
 
+/// True if a connection that reads has the file to itself, as the disk has no room for the index of
+/// the write-ahead log. Others wait for it, of this process, too.
+bool is_alone(SQLite::Database& db);
+
 /// A new greta database in a file of SQLite's own, which goes with the connection and has no name:
 /// for writing, without triggers and foreign keys, which act on what is written.
 SQLite::Database open_temporary();

@@ -40,8 +40,9 @@ std::vector<int64_t> kept_wrong(const std::string& file) {
 
 std::vector<std::string> wrong_verdicts(const std::string& file) {
   std::vector<std::string> problems;
+  const std::vector<int64_t> wrong = kept_wrong(file);
   SQLite::Database db = open_for_reading(file);
-  for (int64_t id : kept_wrong(file)) {
+  for (const int64_t id : wrong) {
     SQLite::Statement name(db, "SELECT name FROM run WHERE id = ?");
     name.bind(1, id);
     problems.push_back("verdict: what is kept of run " +
@@ -84,10 +85,13 @@ std::vector<std::string> open_ingests(SQLite::Database& db) {
 int check(Options& options, const CheckArguments& arguments) {
   const std::vector<std::string> repaired =
       arguments.repair ? repair(options.database) : std::vector<std::string>();
-  std::vector<std::string> problems;
-  SQLite::Database db = open_for_check(options.database, problems);
-  if (problems.empty()) problems = check_database(db);
+  std::vector<std::string> problems, same;
+  {
+    SQLite::Database db = open_for_check(options.database, problems);
+    if (problems.empty()) problems = check_database(db);
+  }  // closed, as a connection may have the file to itself (is_alone)
   if (problems.empty() && arguments.deep) problems = wrong_verdicts(options.database);
+  SQLite::Database db = open_for_check(options.database, same);
   int64_t version = db.execAndGet("PRAGMA user_version").getInt64();
   std::vector<std::pair<const char*, int64_t>> counts;
   for (const char* table : kCounted) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -98,7 +99,9 @@ Sight sight_of(const RunVerdict& run, int64_t rows, Gate gate) {
 class Watch {
  public:
   Watch(Options& options, const WatchArguments& arguments)
-      : options_(options), arguments_(arguments), db_(open_for_reading(options.database)) {}
+      : options_(options), arguments_(arguments), db_(open_for_reading(options.database)) {
+    if (is_alone(db_)) arguments_.once = true;  // or a writer would wait
+  }
 
   int run() {
     if (!find_run()) return kExitNoVerdict;
@@ -203,8 +206,9 @@ class Watch {
 
   void look_for_change(Sight& sight) {
     if (sight.is_written) return find_change(sight);
-    SQLite::Database judged = open_for_reading(options_.database);
-    Query query(judged,
+    std::optional<SQLite::Database> judged;
+    if (!is_alone(db_)) judged = open_for_reading(options_.database);
+    Query query(judged ? *judged : db_,
                 "SELECT prompt, layer, tensor, change, baseline FROM change WHERE run_id = ?");
     if (query.bind(1, run_.id).step() && !query.is_null(3))
       add_change(sight, query.text(3), query.text(4), query);
@@ -314,7 +318,7 @@ class Watch {
   }
 
   Options& options_;
-  const WatchArguments& arguments_;
+  WatchArguments arguments_;
   SQLite::Database db_;
   QueryPool statements_{db_};
   Run run_{};

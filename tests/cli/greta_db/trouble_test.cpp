@@ -147,7 +147,8 @@ class NoRoom : public ProgramTest {
          {"runs", "firstfail", "firstfail --run good", "history", "history --format html",
           "regressions", "gate --run good", "gate --run bad", "compare --rows good bad",
           "pairs --run bad", "query 'SELECT run, verdict FROM run_verdict ORDER BY run'",
-          "query worst_pairs --param run=bad", "tolerance list", "check"}) {
+          "query worst_pairs --param run=bad", "tolerance list", "check", "check --deep", "watch",
+          "watch --once"}) {
       SCOPED_TRACE(command);
       const std::string file = read(database());
       const std::string without = answer(command, "ulimit -f 0");
