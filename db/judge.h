@@ -31,10 +31,9 @@ void judge_change(SQLite::Database& db, int64_t run_id, int64_t baseline_id);
 /// begin as copies. Throws SQLite::Exception.
 void hide_verdicts(SQLite::Database& db);
 
-/// Has a connection that only reads go by the tolerances that greta ships: a temporary table hides
-/// the file's. Where these differ, judges runs again as hide_verdicts() has it, and returns true.
-/// Inside the caller's transaction. Throws as judge() does.
-bool judge_as_shipped(SQLite::Database& db, std::span<const int64_t> runs);
+/// Hides the file's tolerances behind a temporary table of those that greta ships. True where these
+/// differ: then verdicts are hidden, too, and runs are to be judged again.
+bool use_shipped_tolerances(SQLite::Database& db);
 
 /// Deletes the verdict of a run, its changes, and those of runs whose baseline it is. To be called
 /// in the transaction that changes what the verdict was made from. Throws SQLite::Exception.

@@ -136,9 +136,12 @@ void send_commits(SQLite::Database& db, FleetServer& server) {
 
 class Pusher {
  public:
-  Pusher(SQLite::Database& db, FleetServer& server, const PushOptions& options)
-      : server_(server),
+  /// `judges`: verdicts of the file are by other tolerances than those of the warehouse.
+  Pusher(SQLite::Database& db, FleetServer& server, const PushOptions& options, bool judges)
+      : db_(db),
+        server_(server),
         options_(options),
+        judges_(judges),
         statements_(db),
         rules_(send_rules(db, server)),
         host_(host_name()) {
@@ -162,6 +165,7 @@ class Pusher {
 
   PushSummary run(std::span<const int64_t> runs) {
     progress_.all_runs = static_cast<int64_t>(runs.size());
+    summary_.judged_as_shipped = judges_;
     for (size_t at = 0; at < runs.size();) {
       std::vector<SentRun> batch;
       uint64_t rows = 0;
@@ -174,6 +178,7 @@ class Pusher {
       leave_out_open(batch);
       leave_out_known(batch);
       if (!batch.empty()) {
+        if (judges_) judge(db_, ids_of(batch));
         send_surely(batch);
         check_rows(server_, published_of(batch));  // or nothing is published
         publish(batch);
@@ -193,6 +198,12 @@ class Pusher {
     std::vector<Published> runs;
     for (const SentRun& sent : batch) runs.push_back(sent.published);
     return runs;
+  }
+
+  static std::vector<int64_t> ids_of(const std::vector<SentRun>& batch) {
+    std::vector<int64_t> ids;
+    for (const SentRun& sent : batch) ids.push_back(sent.run_id);
+    return ids;
   }
 
   /// A run as if it were new there, with what tells whether it is.
@@ -271,7 +282,7 @@ class Pusher {
       own.version = old.version + 1;
       own.run = old.run;
       const bool is_same = old.rules == own.rules && old.trace_rows() == own.trace_rows() &&
-                           old.sums[kVerdictTable] == own.sums[kVerdictTable] &&
+                           (judges_ || old.sums[kVerdictTable] == own.sums[kVerdictTable]) &&
                            old.sums[kRecordTable] == own.sums[kRecordTable];
       if (is_same && !options_.replace) {
         ++summary_.known;
@@ -386,8 +397,10 @@ class Pusher {
     }
   }
 
+  SQLite::Database& db_;
   FleetServer& server_;
   const PushOptions& options_;
+  const bool judges_;
   Statements statements_;
   const uint64_t rules_;
   const std::string host_;
@@ -403,10 +416,8 @@ class Pusher {
 PushSummary push_runs(SQLite::Database& db, FleetServer& server, std::span<const int64_t> runs,
                       const PushOptions& options) {
   SQLite::Transaction one_state(db);
-  const bool has_judged = judge_as_shipped(db, runs);
-  PushSummary summary = Pusher(db, server, options).run(runs);
-  summary.judged_as_shipped = has_judged;
-  return summary;
+  const bool judges = use_shipped_tolerances(db);
+  return Pusher(db, server, options, judges).run(runs);
 }
 
 }  // namespace greta

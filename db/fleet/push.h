@@ -35,9 +35,9 @@ struct PushOptions {
 };
 
 /// Sends runs of one state of a database that are judged, batch after batch. Tolerances of the file
-/// stay there: where they are not those that greta ships, the runs are judged by the latter first.
-/// The last insert of a batch publishes it; what a push that ended early has sent is visible to
-/// nobody. A run that is there as it is here is not sent again; one that has grown replaces what
+/// stay there: where they are not those that greta ships, what is sent is judged by the latter
+/// first. The last insert of a batch publishes it; what a push that ended early has sent is visible
+/// to nobody. A run that is there as it is here is not sent again; one that has grown replaces what
 /// was there. A run stays unsent while an ingest of it has not ended, or where the run there has
 /// what this one lacks. Throws DatabaseError, clickhouse::Error, Stopped or SQLite::Exception; what
 /// was published stays.
