@@ -220,7 +220,10 @@ TEST_F(FleetTest, AFullDiskOfAShardLosesNothing) {
   servers().start_server(1, 20'000);
   const Result full = push(at, database());
   EXPECT_EQ(full.status, 2) << full.out;
-  EXPECT_EQ(std::count(full.err.begin(), full.err.end(), '\n'), 1) << full.err;
+  // and at most that it tries again, where the other server still had a connection to the killed
+  // one
+  const auto lines = std::count(full.err.begin(), full.err.end(), '\n');
+  EXPECT_TRUE(lines == 1 || (lines == 2 && full.says("trying again"))) << full.err;
   servers().kill_server(1);
   servers().start_server(1);
   expect_pushed(at, database());
