@@ -85,14 +85,12 @@ FROM (
           CASE WHEN s.other_token AND NOT s.alone THEN s.key_pos_id END AS chosen_at,  -- where another token was chosen
           -- SQLite takes the layer from the row that has the minimum
           CASE WHEN s.fails OR s.status = 'ALONE' THEN min(s.forward_layer) END AS forward_layer, s.key_layer AS layer,
-          CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_tensor_id END AS tensor_id,
-          CASE WHEN s.fails OR s.status = 'ALONE' THEN s.phase_id END AS phase_id, s.key_prompt_id AS prompt_id,
-          CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_pos_id END AS pos_id
+          CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_tensor_id END AS tensor_id, s.key_prompt_id AS prompt_id,
+          CASE WHEN s.fails OR s.status = 'ALONE' THEN s.phase_id END AS phase_id, CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_pos_id END AS pos_id
         FROM run_pair p CROSS JOIN comparison_graded s
         WHERE p.why_not IS NULL AND s.run_id = p.run_a_id AND s.other_run_id = p.run_b_id AND s.key_tensor_id IS NOT NULL
         GROUP BY p.run_a_id, p.run_b_id, p.run_a, p.run_b, s.key_prompt_id, s.status, s.class, chosen_at, waived,
-          CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_tensor_id END, CASE WHEN s.fails OR s.status = 'ALONE' THEN s.phase_id END,
-          CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_pos_id END
+          CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_tensor_id END, CASE WHEN s.fails OR s.status = 'ALONE' THEN s.phase_id END, CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_pos_id END
         UNION ALL
         SELECT p.run_a_id, p.run_b_id, p.run_a, p.run_b, NULL, NULL, 'ONLY_B', NULL, 0, 0, 0, 0, count(*), NULL, NULL, NULL, NULL, NULL, NULL, NULL
         FROM run_pair p
