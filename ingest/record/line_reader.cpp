@@ -52,7 +52,7 @@ namespace {
 
 constexpr std::string_view kLegacyHash = "fnv-256";
 constexpr size_t kMaxCachedContexts = 100'000;
-constexpr size_t kMaxCachedContextBytes = 16u << 20;
+constexpr size_t kMaxCachedContextBytes = 8u << 20;
 
 }  // namespace
 

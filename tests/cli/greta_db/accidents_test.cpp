@@ -306,7 +306,8 @@ TEST_F(Accident, RowsThatAreGoneHaveAPlace) {
   EXPECT_TRUE(run({"compare", "r1", "r2"}).says("first difference: ONLY_A at layer 1, mlp_out"));
   // a value that differs is named before what is gone, wherever that is
   add(Told("r3", R"("date":"2026-11-03")").both(1, "mlp_out", "3,4"));
-  EXPECT_TRUE(run({"compare", "r1", "r3"}).says("first difference: DRIFT DIVERGENT at layer 1, mlp_out"));
+  EXPECT_TRUE(
+      run({"compare", "r1", "r3"}).says("first difference: DRIFT DIVERGENT at layer 1, mlp_out"));
 }
 
 TEST_F(Accident, APinMakesOneRegressionOfOneChange) {

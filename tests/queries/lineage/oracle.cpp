@@ -176,22 +176,23 @@ bool Oracle::is_first(size_t run, size_t of) const {
 }
 
 bool Oracle::has_values_of(size_t run, size_t other, const Where& place) const {
-  if (run == other) return place.pos >= 0;
-  const auto find = [&](size_t of) {
-    std::vector<const ToldRow*> rows;
+  if (place.pos < 0 || run == other)
+    return place.pos >= 0;  // a row of no known position is no place
+  // of several rows the one that stands for them, as crowds() has it
+  const auto standing = [&](size_t of) {
+    const ToldRow* first = nullptr;
     for (const ToldRow& row : history_.runs[of].rows) {
       if (row.prompt == place.prompt && row.phase == place.phase && row.pos == place.pos &&
-          row.layer == place.layer && point_of(row.tensor).name == place.tensor && row.has_hash)
-        rows.push_back(&row);
+          row.layer == place.layer && point_of(row.tensor).name == place.tensor &&
+          (first == nullptr ||
+           std::tuple(!row.is_nan, row.step) < std::tuple(!first->is_nan, first->step)))
+        first = &row;
     }
-    return rows;
+    return first;
   };
-  for (const ToldRow* x : find(run)) {
-    for (const ToldRow* y : find(other)) {
-      if (x->hash() == y->hash() && x->n == y->n) return true;
-    }
-  }
-  return false;
+  const ToldRow *x = standing(run), *y = standing(other);
+  return x != nullptr && y != nullptr && x->has_hash && y->has_hash && x->hash() == y->hash() &&
+         x->n == y->n;
 }
 
 /// Whether two runs differ there by more than rounding.

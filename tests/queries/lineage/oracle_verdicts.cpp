@@ -207,7 +207,7 @@ Comparison Oracle::compare(size_t a_index, size_t b_index) const {
     at->second = std::min(at->second, place.pos);
   }
   using Order = std::tuple<bool, int64_t, int64_t, int64_t, std::string, int>;
-  std::optional<std::pair<Order, Where>> first, numeric_first;
+  std::optional<std::pair<Order, Where>> first, numeric_first, gone;
   const auto told = [&](const RunPlace& place, const ToldRow& row, const char* status,
                         const char* grade) {
     result.rows.push_back(
@@ -217,12 +217,18 @@ Comparison Oracle::compare(size_t a_index, size_t b_index) const {
   for (const auto& [place, crowd] : of_a) {
     const auto other = of_b.find(place);
     const ToldRow& row = *crowd[0];
+    const Point point = point_of(row.tensor);
+    const auto at = chosen.find(place.prompt);
+    const Order order(at != chosen.end() && place.pos >= at->second,
+                      forward_layer(point, place.layer), point.ord, place.pos, place.prompt,
+                      place.phase);
+    Where where{place.prompt, row.phase, place.tensor, place.pos, place.layer};
     if (other == of_b.end()) {
       ++result.only_a;
+      keep_first(gone, order, where);
       told(place, row, "ONLY_A", "-");
       continue;
     }
-    const Point point = point_of(row.tensor);
     const Judged judged =
         held_against(crowd, other->second, std::max(tolerance(a, point), tolerance(b, point)));
     constexpr const char* kStatus[] = {"MATCH",     "DRIFT",    "NONFINITE",
@@ -241,11 +247,6 @@ Comparison Oracle::compare(size_t a_index, size_t b_index) const {
     result.incomparable += judged.status == Status::kIncomparable;
     result.alike += judged.status == Status::kIncomparable && judged.grade == Class::kRounding;
     if (!judged.fails()) continue;
-    const auto at = chosen.find(place.prompt);
-    const Order order(at != chosen.end() && place.pos >= at->second,
-                      forward_layer(point, place.layer), point.ord, place.pos, place.prompt,
-                      place.phase);
-    Where where{place.prompt, row.phase, place.tensor, place.pos, place.layer};
     if (std::get<0>(order)) where.cause = "another token at position " + std::to_string(at->second);
     keep_first(first, order, where);
     if (judged.diverges()) keep_first(numeric_first, order, where);
@@ -264,8 +265,8 @@ Comparison Oracle::compare(size_t a_index, size_t b_index) const {
     nothing.rows = result.rows;
     return nothing;
   }
-  result.first = where_of(first);
-  result.numeric_first = where_of(numeric_first);
+  result.first = where_of(first ? first : gone);
+  result.numeric_first = where_of(numeric_first ? numeric_first : gone);
   const auto& told_first = result.numeric_first ? result.numeric_first : result.first;
   if (told_first && !told_first->cause.empty()) result.caused_by = told_first->cause;
   const int64_t bad = result.nonfinite + result.divergent + result.only_a + result.only_b;
