@@ -139,6 +139,8 @@ std::string GatedRun::pairs_text(const Wording& words) const {
   std::string text = words("gate.pairs.text", {std::to_string(row_->number("pairs"))});
   if (has_baseline())
     text += words("gate.pairs.rows", {std::to_string(row_->number("compared_rows"))});
+  if (const int64_t nowhere = rows_at_no_position(statements_, run_id_); nowhere > 0)
+    text += words("gate.pairs.nowhere", {std::to_string(nowhere)});
   return text;
 }
 

@@ -51,6 +51,15 @@ std::string json_rows(Query& query, const std::function<void(JsonObject&, const 
   return json_array(rows);
 }
 
+int64_t rows_at_no_position(QueryPool& statements, int64_t run_id) {
+  RunQuery rows(statements, run_id,
+                "SELECT sum((SELECT count(*) FROM trace_row x WHERE x.run_id = z.run_id"
+                " AND x.prompt_id = z.prompt_id AND x.side = z.side AND x.pos_id = z.pos_id))"
+                " FROM traced_position z WHERE z.run_id = ? AND z.side < 2 AND z.pos_id < 0");
+  rows.step();
+  return rows.integer(0);
+}
+
 RunQuery breakdown_of(QueryPool& statements, int64_t run_id) {
   return RunQuery(statements, run_id,
                   "SELECT cause, count, percent, numeric_count, numeric_percent"

@@ -21,6 +21,9 @@ RunQuery breakdown_of(QueryPool& statements, int64_t run_id);
 /// Rows of first_fail, in the order of the prompts.
 RunQuery first_fails(QueryPool& statements, int64_t run_id);
 
+/// Rows of prefill and decode that say no position, so that nothing is held against them.
+int64_t rows_at_no_position(QueryPool& statements, int64_t run_id);
+
 /// The object that scripts read: keys are added to it, never renamed or taken away.
 std::string json_of(QueryPool& statements, const JudgedRow& row);
 

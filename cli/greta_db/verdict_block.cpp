@@ -34,13 +34,8 @@ std::string counts_of(QueryPool& statements, const JudgedRow& row) {
   if (alone > 0) text += ", " + counted(alone, "row") + " without partner not finite";
   if (refuted > 0) text += ", " + counted(refuted, "readout") + " refuted";
   if (v.number("unmet") > 0) text += ", " + v.show("unmet") + " lacking";
-  RunQuery nowhere(statements, row.run.id,
-                   "SELECT sum((SELECT count(*) FROM trace_row x WHERE x.run_id = z.run_id"
-                   " AND x.prompt_id = z.prompt_id AND x.side = z.side AND x.pos_id = z.pos_id))"
-                   " FROM traced_position z WHERE z.run_id = ? AND z.side < 2 AND z.pos_id < 0");
-  nowhere.step();
-  if (nowhere.integer(0) > 0) {
-    text += "; " + counted(nowhere.integer(0), "row") + " at no position, compared with nothing";
+  if (const int64_t nowhere = rows_at_no_position(statements, row.run.id); nowhere > 0) {
+    text += "; " + counted(nowhere, "row") + " at no position, compared with nothing";
   }
   return text;
 }

@@ -524,6 +524,7 @@ inline constexpr ReportText kTexts[] = {
   {"gate.own", "own", "propio"},
   {"gate.pairs", "pairs", "pares"},
   {"gate.pairs.text", "{0} compared", "{0} comparados"},
+  {"gate.pairs.nowhere", "; {0} at no position, compared with nothing", "; {0} sin posición, sin comparar"},
   {"gate.pairs.rows", "; {0} rows with the baseline's", "; {0} filas con las de la línea base"},
   {"gate.own.waived", "without waivers {0}", "sin las exenciones {0}"},
   {"gate.at", "at {0}", "en {0}"},

@@ -256,6 +256,7 @@ TEST_F(Accident, RowsAtNoPositionAreCounted) {
           .row("decode", 0, "attn_out", "9,2", "p0", "null"));
   EXPECT_TRUE(
       run({"firstfail", "--run", "r"}).says("2 rows at no position, compared with nothing"));
+  EXPECT_TRUE(run({"gate", "--run", "r"}).says("2 at no position, compared with nothing"));
 }
 
 TEST_F(Accident, ARunIsInjectedWhereItSaysWhichFault) {
