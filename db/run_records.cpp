@@ -128,25 +128,45 @@ std::optional<Process> process_of_run(SQLite::Database& db, int64_t run_id) {
 
 std::string canonical_dtype(std::string_view spelling) {
   std::string text(spelling.substr(spelling.rfind('.') + 1));  // torch.float32
+  text.erase(std::remove(text.begin(), text.end(), ' '), text.end());
   std::transform(text.begin(), text.end(), text.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   });
   if (text == "half") return "f16";
   if (text == "float") return "f32";
   if (text == "double") return "f64";
-  for (const auto& [name, start] : {std::pair("bfloat", "bf"), std::pair("float", "f")}) {
+  for (const auto& [name, start] :
+       {std::pair("bfloat", "bf"), std::pair("float", "f"), std::pair("fp", "f")}) {
     if (text.starts_with(name)) return start + text.substr(std::string_view(name).size());
   }
   return text;
 }
+
+namespace {
+
+/// One spelling of what a run says of itself, where greta knows others: a dtype, a SHA.
+std::string canonical(std::string_view dim, std::string_view value) {
+  if (dim == "dtype" || dim == "kv_cache") return canonical_dtype(value);
+  std::string text(value);
+  if (dim == "commit" && text.find_first_not_of("0123456789abcdefABCDEF") == text.npos) {
+    for (char& c : text) c = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return text;
+}
+
+std::optional<std::string> canonical(std::string_view dim,
+                                     const std::optional<std::string>& value) {
+  return value ? std::optional(canonical(dim, std::string_view(*value))) : std::nullopt;
+}
+
+}  // namespace
 
 int64_t RunRecords::add_run(const NewRun& run) {
   sql_(
       "INSERT INTO run(name, experiment, family, variant, date, commit_sha, mode, dtype, seed,"
       " hash_algo, status, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
       run.name, run.experiment, null_if_empty(run.family), null_if_empty(run.variant), run.date,
-      run.commit_sha, run.mode,
-      run.dtype ? std::optional(canonical_dtype(*run.dtype)) : std::nullopt, run.seed,
+      canonical("commit", run.commit_sha), run.mode, canonical("dtype", run.dtype), run.seed,
       run.hash_algo, run.status, run.started_at)
       .exec();
   const int64_t id = db_.getLastInsertRowid();
@@ -165,8 +185,7 @@ bool RunRecords::add_attribute(const NewAttribute& attribute) {
   SQLite::Statement& insert = sql_(
       "INSERT OR IGNORE INTO attribute(run_id, dim, value, rank, leg, source_id)"
       " VALUES (?, ?, ?, ?, ?, ?)",
-      attribute.run_id, attribute.dim,
-      attribute.dim == "dtype" ? canonical_dtype(attribute.value) : std::string(attribute.value),
+      attribute.run_id, attribute.dim, canonical(attribute.dim, std::string_view(attribute.value)),
       static_cast<int>(attribute.rank), attribute.leg, attribute.source_id);
   if (insert.exec() == 0) return false;
   if (is_of_lineage(attribute.dim)) sql_(kRefreshLineage, attribute.run_id).exec();

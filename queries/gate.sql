@@ -4,17 +4,17 @@
 CREATE VIEW gate AS
 WITH
   -- runs of the experiment that differ from the run n in one field of the lineage alone; SQLite resolves n where this is
-  -- used. spelling: one of the two does not state it, or they differ in case alone, so it may be the same
+  -- used. spelling: one of the two does not state it, so it may be the same; seeds are chosen
   beside(field, value, spelling) AS NOT MATERIALIZED (
-    SELECT max(f.field), max(f.other), max(f.other IS NULL OR f.own IS NULL OR lower(f.other) = lower(f.own))
+    SELECT max(f.field), max(f.other), max(f.field <> 'seed' AND (f.other IS NULL OR f.own IS NULL))
     FROM (
       SELECT
         o.id AS id, k.column1 AS field,
-        CASE k.column1 WHEN 'mode' THEN n.mode WHEN 'dtype' THEN n.dtype ELSE (
-          SELECT t.value FROM attribute t WHERE t.run_id = n.id AND t.dim = k.column1 ORDER BY t.rank, t.value LIMIT 1) END AS own,
-        CASE k.column1 WHEN 'mode' THEN o.mode WHEN 'dtype' THEN o.dtype ELSE (
-          SELECT t.value FROM attribute t WHERE t.run_id = o.id AND t.dim = k.column1 ORDER BY t.rank, t.value LIMIT 1) END AS other
-      FROM run o CROSS JOIN (VALUES ('mode'), ('dtype'), ('backend'), ('model'), ('suite'), ('kv_cache')) k
+        CASE k.column1 WHEN 'mode' THEN lower(n.mode) WHEN 'dtype' THEN n.dtype WHEN 'seed' THEN n.seed ELSE (
+          SELECT lower(trim(t.value)) FROM attribute t WHERE t.run_id = n.id AND t.dim = k.column1 ORDER BY t.rank, t.value LIMIT 1) END AS own,
+        CASE k.column1 WHEN 'mode' THEN lower(o.mode) WHEN 'dtype' THEN o.dtype WHEN 'seed' THEN o.seed ELSE (
+          SELECT lower(trim(t.value)) FROM attribute t WHERE t.run_id = o.id AND t.dim = k.column1 ORDER BY t.rank, t.value LIMIT 1) END AS other
+      FROM run o CROSS JOIN (VALUES ('mode'), ('dtype'), ('backend'), ('model'), ('suite'), ('kv_cache'), ('seed')) k
       WHERE o.experiment = n.experiment AND o.id <> n.id AND NOT (SELECT m.injected FROM lineage_member m WHERE m.run_id = o.id)
         AND EXISTS (SELECT 1 FROM prompt q JOIN prompt w ON w.run_id = o.id AND w.name = q.name WHERE q.run_id = n.id)) f
     WHERE f.own IS NOT f.other GROUP BY f.id HAVING count(*) = 1)
@@ -36,7 +36,8 @@ SELECT
     ELSE c.change
   END AS change,                                       -- see view change: what is waived is told, too; NULL: no baseline
   a.name AS baseline,                                  -- run.name of what it is compared with; NULL: nothing, so its own verdict alone counts
-  CASE WHEN x.baseline_id IS NOT NULL AND c.change IS NULL THEN 'how they compare was not worked out' ELSE c.why_not END AS why_not, -- why the two cannot be compared
+  CASE WHEN x.baseline_id IS NOT NULL AND c.change IS NULL THEN 'how they compare was not worked out' WHEN c.change = 'INCOMPARABLE' THEN coalesce(c.why_not,
+    (SELECT 'it is not whole: ' || s.incomplete_why FROM run_state s WHERE s.run_id = x.baseline_id)) END AS why_not, -- why the two cannot be compared
   v.drift - g.drift AS waived,                         -- pairs of the run that are waived: they fail the strict verdict
   g.strict_first_fail AS strict_first_fail,            -- cause of the first fail that is not waived
   (SELECT k.root_cause FROM cause k WHERE k.name = g.strict_first_fail) AS strict_root_cause, -- what the cause means

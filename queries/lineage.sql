@@ -1,6 +1,6 @@
 -- One row per run: its lineage, and the run that it is compared with across commits and dates, its baseline. A
 -- lineage is the runs of one experiment, mode, backend, dtype, model, suite and type of the KV cache. The baseline is
--- the run that somebody pinned for the lineage, else the last run of the lineage and seed before this one: of the
+-- the run that somebody pinned for the lineage, where it came before this one, else the last run of the lineage and seed before this one: of the
 -- nearest ancestor of its commit that has one, where the commit is known (commit_node), by first parents before any
 -- others; else by time: by date, then by when they started, then in the order of their ingest; runs that do not say when
 -- they started are after those that do. It is never of the same commit; COMMIT-dirty is another one, held against COMMIT. A run whose rows cannot be compared with its
@@ -9,7 +9,7 @@ CREATE VIEW lineage AS
 SELECT
   b.lineage AS lineage,                                -- experiment/mode/backend/dtype/model/suite; /kv_cache=TYPE behind it where that is not f32
   b.run AS run,                                        -- run.name
-  nullif(b.date, '') AS date,                          -- YYYY-MM-DD; NULL unknown
+  b.stated_date AS date,                               -- YYYY-MM-DD; NULL unknown
   b.stated_sha AS commit_sha,                          -- commit of the engine that ran
   a.name AS baseline,                                  -- run.name; NULL: there is none, or a fault was injected
   (SELECT 1 FROM pinned_baseline p WHERE p.lineage = b.lineage AND p.run_id = a.id) IS NOT NULL AS pinned, -- 1: somebody chose it
@@ -21,7 +21,8 @@ FROM (
   SELECT
     r.*,
     CASE WHEN NOT r.injected THEN coalesce(
-      (SELECT p.run_id FROM pinned_baseline p WHERE p.lineage = r.lineage AND p.run_id <> r.run_id),
+      (SELECT p.run_id FROM pinned_baseline p CROSS JOIN lineage_member m ON m.run_id = p.run_id
+       WHERE p.lineage = r.lineage AND (m.date, m.started_at, m.run_id) < (r.date, r.started_at, r.run_id)),
       -- what was changed in a checkout is held against what was checked out
       (SELECT b.run_id FROM run o CROSS JOIN baseline_candidate b ON b.run_id = o.id
        WHERE r.stated_sha LIKE '%-dirty' AND o.commit_sha = substr(r.stated_sha, 1, length(r.stated_sha) - 6)
@@ -40,10 +41,10 @@ FROM (
                 WHERE u.sha IS NULL AND b.lineage = r.lineage AND b.seed IS r.seed AND b.synthetic = r.synthetic
                   -- the index finds the first: by a text of no column (+), else SQLite takes the date alone from it
                   AND (b.date, b.started_at, b.run_id) < (r.date, +r.started_at, r.run_id)
-                  AND (b.stated_sha IS NULL OR r.stated_sha IS NULL OR instr(b.stated_sha, '-') > 0 <> instr(r.stated_sha, '-') > 0  -- one is -dirty
-                    -- as many digits as both have
-                    OR substr(b.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha))))
-                      <> substr(r.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha)))))
+                  -- of one commit: by as many digits as both have; what is no SHA, and one of zeros, is none
+                  AND (b.stated_sha || r.stated_sha NOT GLOB '*[^0-9a-f]*' AND trim(r.stated_sha, '0') <> ''
+                    AND substr(b.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha))))
+                      = substr(r.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha))))) IS NOT 1
                 ORDER BY b.date DESC, b.started_at DESC, b.run_id DESC
                 LIMIT -1) t
               UNION ALL
@@ -80,7 +81,7 @@ FROM (
   FROM (
     SELECT
       m.run_id AS run_id, m.run AS run, m.lineage AS lineage, m.injected AS injected, m.date AS date,
-      m.started_at AS started_at, m.seed AS seed, m.synthetic AS synthetic, n.commit_sha AS stated_sha,
+      m.started_at AS started_at, m.seed AS seed, m.synthetic AS synthetic, n.commit_sha AS stated_sha, n.date AS stated_date,
       (SELECT c.sha FROM commit_node c
        WHERE c.sha >= n.commit_sha AND c.sha < n.commit_sha || 'g' AND length(n.commit_sha) >= 7 LIMIT 1) AS sha
     FROM lineage_member m

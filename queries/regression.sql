@@ -4,10 +4,10 @@
 CREATE VIEW regression AS
 WITH RECURSIVE
   c AS MATERIALIZED (
-    SELECT v.*, n.seed AS seed, n.synthetic AS synthetic, lag(v.run_id) OVER before AS prior_id, lag(v.change) OVER before AS prior_change,
+    SELECT v.*, m.seed AS seed, m.synthetic AS synthetic, m.date AS day, m.started_at AS began, lag(v.run_id) OVER before AS prior_id, lag(v.change) OVER before AS prior_change,
       EXISTS (SELECT 1 FROM pinned_baseline p WHERE p.lineage = v.lineage AND p.run_id = v.baseline_id) AS pinned
-    FROM change v CROSS JOIN run n ON n.id = v.run_id
-    WINDOW before AS (PARTITION BY v.lineage, n.seed, n.synthetic ORDER BY v.commit_ord, v.date, ifnull(v.started_at, '~'), v.run_id)),
+    FROM change v CROSS JOIN lineage_member m ON m.run_id = v.run_id
+    WINDOW before AS (PARTITION BY v.lineage, m.seed, m.synthetic ORDER BY v.commit_ord, m.date, m.started_at, v.run_id)),
   -- the row of the run w where the run x first differs from its baseline; SQLite resolves x and w where this is used
   place(hash) AS NOT MATERIALIZED (
     SELECT t.hash
@@ -47,13 +47,13 @@ WITH RECURSIVE
     FROM bad x
     JOIN c w ON w.lineage = x.lineage AND w.seed IS x.seed AND w.synthetic = x.synthetic
     WHERE CASE WHEN x.commit_ord <> w.commit_ord THEN w.commit_ord > x.commit_ord
-        ELSE (ifnull(w.date, ''), ifnull(w.started_at, '~'), w.run_id)
-          > (ifnull(x.date, ''), ifnull(x.started_at, '~'), x.run_id) END
+        ELSE (w.day, w.began, w.run_id)
+          > (x.day, x.began, x.run_id) END
       AND CASE WHEN x.broken AND w.verdict = 'PASS' OR w.run_id = x.baseline_id OR x.was = (SELECT p.hash FROM place p) THEN
         x.commit_ord <> w.commit_ord IS NOT 1
           OR EXISTS (SELECT 1 FROM descendant d WHERE d.bad_id = x.run_id AND d.ord = w.commit_ord) END),
   mended AS (
-    SELECT l.*, row_number() OVER (PARTITION BY l.bad_id ORDER BY l.commit_ord, l.date, ifnull(l.started_at, '~'), l.run_id) AS nth
+    SELECT l.*, row_number() OVER (PARTITION BY l.bad_id ORDER BY l.commit_ord, l.day, l.began, l.run_id) AS nth
     FROM later l
     WHERE CASE WHEN NOT l.broken THEN l.restored ELSE l.verdict = 'PASS' AND NOT ifnull(l.differs, 0) END),
   -- of the merges among them: what each parent was like, by the nearest run of its history
@@ -86,7 +86,7 @@ WITH RECURSIVE
       row_number() OVER (
         PARTITION BY x.baseline_id, x.change, x.lineage, x.seed, x.synthetic, x.commit_ord,
           CASE WHEN x.commit_ord IS NULL THEN coalesce(x.commit_sha, x.run_id) END
-        ORDER BY ifnull(x.date, ''), ifnull(x.started_at, '~'), x.run_id) AS nth
+        ORDER BY x.day, x.began, x.run_id) AS nth
     FROM bad x
     -- what mends a change is none
     WHERE (x.broken OR x.run_id NOT IN (SELECT l.run_id FROM later l WHERE l.there AND l.restored))

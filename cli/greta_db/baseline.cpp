@@ -23,12 +23,16 @@ std::string lineage_of(SQLite::Database& db, const Run& run) {
 }
 
 void refuse_what_is_no_baseline(SQLite::Database& db, const Run& run) {
-  Query query(db, "SELECT 1 FROM baseline_candidate WHERE run_id = ?");
+  Query query(db,
+              "SELECT (SELECT s.incomplete_why FROM run_state s WHERE s.run_id = b.run_id)"
+              " FROM baseline_candidate b WHERE b.run_id = ?");
   query.bind(1, run.id);
-  if (query.step()) return;
-  throw UsageError("run " + run.name +
-                   " did not end well, or has no rows: no run can be held"
-                   " against it");
+  const bool is_candidate = query.step();
+  if (is_candidate && query.text(0).empty()) return;
+  throw UsageError(
+      "run " + run.name + " " +
+      (is_candidate ? "is not whole (" + query.text(0) + ")" : "did not end well, or has no rows") +
+      ": no run can be held against it");
 }
 
 int set_baseline(Options& options, const std::string& name) {

@@ -10,6 +10,8 @@ SELECT
      -- rows that the baseline lacked are there, and what it had is as it was
      WHEN w.verdict = 'INCOMPLETE' AND v.verdict = 'PASS' AND d.only_b > 0
        AND d.only_a + d.divergent + d.nonfinite + d.unknown = 0 THEN 'FIXED'
+     -- what the baseline lacks may be what differs
+     WHEN w.verdict = 'INCOMPLETE' AND v.verdict <> 'INCOMPLETE' AND d.numeric_verdict = 'INCOMPLETE' THEN 'INCOMPARABLE'
      WHEN d.strict_verdict IN ('PASS', 'INCOMPLETE') THEN 'SAME'
      WHEN d.numeric_verdict IN ('PASS', 'INCOMPLETE') THEN 'ROUNDING'
      WHEN d.numeric_verdict = 'FAIL' THEN 'CHANGED'

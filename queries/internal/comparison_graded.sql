@@ -35,9 +35,10 @@ FROM (
     -- up to which a distance is rounding: of the coarser arithmetic of the two; what was measured of a model
     -- only makes it less
     CASE WHEN NOT j.alone THEN (
-      SELECT max(min(t.rel_l2, ifnull(CASE WHEN j.steady AND EXISTS (SELECT 1 FROM noise_floor) THEN (
+      -- none where one of the two has none
+      SELECT CASE WHEN count(t.rel_l2) = count(*) THEN max(min(t.rel_l2, ifnull(CASE WHEN j.steady AND EXISTS (SELECT 1 FROM noise_floor) THEN (
           SELECT min(f.rel_l2) FROM run_noise f
-          WHERE f.run_id = t.run_id AND f.tensor_id = j.key_tensor_id AND f.layer = j.key_layer) END, 1e300)))
+          WHERE f.run_id = t.run_id AND f.tensor_id = j.key_tensor_id AND f.layer = j.key_layer) END, 1e300))) END
       FROM run_tolerance t
       WHERE t.run_id IN (j.run_id, j.other_run_id) AND t.tensor_id = j.key_tensor_id) END AS tolerance
   FROM comparison j

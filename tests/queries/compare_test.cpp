@@ -159,7 +159,7 @@ TEST(RunDiff, HashesAreUnsigned) {
 TEST(RunDiff, ToleranceIsThatOfTheCoarserArithmetic) {
   Warehouse w;
   w.db.exec(
-      "DELETE FROM tolerance; INSERT INTO tolerance VALUES (NULL, 'bf16', 0.6), (NULL, NULL, 0)");
+      "DELETE FROM tolerance; INSERT INTO tolerance VALUES (NULL, 'bf16', 0.6), (NULL, 'f32', 0)");
   w.run({.name = "a", .dtype = "bf16"});
   w.add(prefill("attn_out", 0, 1).sketched({2}));
   w.run({.name = "b", .dtype = "f32"});
@@ -167,9 +167,13 @@ TEST(RunDiff, ToleranceIsThatOfTheCoarserArithmetic) {
   EXPECT_EQ(w.rows("SELECT run_a, class FROM run_diff WHERE run_a <> run_b ORDER BY 1"),
             "a|ROUNDING\nb|ROUNDING");
   w.db.exec(
-      "DELETE FROM tolerance; INSERT INTO tolerance VALUES (NULL, 'bf16', 0.4), (NULL, NULL, 0)");
+      "DELETE FROM tolerance; INSERT INTO tolerance VALUES (NULL, 'bf16', 0.4), (NULL, 'f32', 0)");
   EXPECT_EQ(w.rows("SELECT run_a, class FROM run_diff WHERE run_a <> run_b ORDER BY 1"),
             "a|DIVERGENT\nb|DIVERGENT");
+  w.db.exec("DELETE FROM tolerance; INSERT INTO tolerance VALUES (NULL, 'bf16', 0.6)");
+  EXPECT_EQ(w.rows("SELECT run_a, class FROM run_diff WHERE run_a <> run_b ORDER BY 1"),
+            "a|UNKNOWN\nb|UNKNOWN")
+      << "no tolerance knows one of them";
 }
 
 TEST(DiffVerdict, TwoRunsByTheWorstOfTheirRows) {

@@ -78,14 +78,14 @@ TEST_F(Regression, HeldAgainstAPinnedBaselineEndsWhereItsValuesAreBack) {
   EXPECT_EQ(turns(), "CHANGED|-|02|01|1|x_out|03");
 }
 
-TEST_F(Regression, IsMendedByThePinnedBaselineItselfWhereThatIsLater) {
+TEST_F(Regression, IsNotOfAPinThatCameLater) {
   add_run("01", {.attn_out = 3, .decoded_attn_out = 3});
   add_run("02", {.attn_out = 3, .decoded_attn_out = 3});
   // its own phases differ there, too, which says nothing of it
   add_run("03", {.decoded_attn_out = 1.0001f});
   w_.db.exec(
       "INSERT INTO pinned_baseline SELECT lineage, 3, '' FROM lineage_member WHERE run_id = 3");
-  EXPECT_EQ(turns(), "CHANGED|-|01|03|0|attn_out|03") << "02 is as 01 was";
+  EXPECT_EQ(turns(), "CHANGED|-|03|02|0|attn_out|-") << "01 and 02 are held against no later run";
 }
 
 TEST_F(Regression, RoundingAloneIsNone) {

@@ -120,14 +120,68 @@ TEST_F(Accident, ARunWithoutABaselineSaysWhatItDiffersIn) {
     return run({"gate", "--run", name});
   };
   EXPECT_EQ(add_and_gate("one", R"("date":"2026-11-20","model":"m","mode":"eager")").status, 0);
-  const Result other = add_and_gate("case", R"("date":"2026-11-21","model":"M","mode":"eager")");
-  EXPECT_EQ(other.status, 3) << other.out;
+  const Result other = add_and_gate("other", R"("date":"2026-11-21","model":"n","mode":"eager")");
+  EXPECT_EQ(other.status, 0) << other.out;
   EXPECT_TRUE(other.says("it differs from 1 run in model: m")) << other.out;
+  const Result seed =
+      add_and_gate("seed", R"("date":"2026-11-21","model":"m","mode":"eager","seed":2)");
+  EXPECT_EQ(seed.status, 0) << seed.out;
+  EXPECT_TRUE(seed.says("in seed: not stated")) << seed.out;
   EXPECT_EQ(add_and_gate("unsaid", R"("date":"2026-11-21","mode":"eager")").status, 3);
   // another mode is another lineage
   const Result mode = add_and_gate("mode", R"("date":"2026-11-21","model":"m","mode":"graph")");
   EXPECT_EQ(mode.status, 0) << mode.out;
   EXPECT_TRUE(mode.says("it differs from 1 run in mode: eager")) << mode.out;
+}
+
+TEST_F(Accident, SpellingsBeginNoOtherLineage) {
+  const auto add_and_gate = [&](const std::string& name, const std::string& model,
+                                const std::string& dtype, const std::string& kv_cache,
+                                const char* values) {
+    add(Told(name, R"("model":")" + model + R"(","backend":"cuda","dtype":")" + dtype +
+                       R"(","attributes":{"kv_cache":")" + kv_cache + R"("})")
+            .both(0, "attn_out", values));
+    return gate(name);
+  };
+  EXPECT_EQ(add_and_gate("one", "llama", "f16", "bf16", "1,2"), 0);
+  EXPECT_EQ(run({"baseline", "set", "one"}).status, 0);
+  EXPECT_EQ(add_and_gate("model", "Llama", "f16", "bf16", "3,4"), 1);
+  EXPECT_EQ(add_and_gate("blank", "llama ", "f16", "bf16", "3,4"), 1);
+  EXPECT_EQ(add_and_gate("fp16", "llama", "fp16", "bf16", "3,4"), 1);
+  EXPECT_EQ(add_and_gate("half", "llama", "torch.half", "bf16", "3,4"), 1);
+  EXPECT_EQ(add_and_gate("kv_cache", "llama", "f16", "torch.bfloat16", "3,4"), 1);
+}
+
+TEST_F(Accident, CommitsThatAreNoShaAreNotOne) {
+  int n = 0;
+  for (const auto& [first, second] : {std::pair{"build-1", "build-12"},
+                                      {"unknown", "unknown"},
+                                      {"0000000", "0000000"},
+                                      {"abcdef1", "abcdef1+"}}) {
+    const std::string experiment = "e" + std::to_string(++n);
+    const auto run_of = [&](const std::string& run, const char* commit, const char* values) {
+      add(Told(run + experiment, std::string(R"("commit":")") + commit + R"(")", experiment)
+              .both(0, "attn_out", values));
+      return gate(run + experiment);
+    };
+    EXPECT_EQ(run_of("a", first, "1,2"), 0);
+    EXPECT_EQ(run_of("b", second, "3,4"), 1) << second;
+  }
+}
+
+TEST_F(Accident, ARunThatIsNotWholeIsNoBaseline) {
+  add(Told("lost", R"("date":"2026-11-20")")
+          .both(0, "attn_out", "1,2")
+          .line(R"({"event":"row","phase":"none"})"));
+  const Result refused = run({"baseline", "set", "lost"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_TRUE(refused.says("run lost is not whole")) << refused.err;
+  add(Told("next", R"("date":"2026-11-21")").both(0, "attn_out", "1,2"));
+  const Result next = run({"gate", "--run", "next"});
+  EXPECT_EQ(next.status, 3) << next.out;
+  EXPECT_TRUE(next.says("it is not whole")) << next.out;
+  add(Told("third", R"("date":"2026-11-22")").both(0, "attn_out", "1,2"));
+  EXPECT_EQ(gate("third"), 0);
 }
 
 TEST_F(Accident, WhatWasChangedInACheckoutIsHeldAgainstIt) {

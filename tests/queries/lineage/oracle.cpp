@@ -41,7 +41,8 @@ std::optional<size_t> Oracle::known_commit(size_t run) const {
 bool Oracle::is_before(size_t a, size_t b) const {
   const auto time = [&](size_t i) {
     const ToldRun& run = history_.runs[i];
-    return std::tuple(run.date.value_or(""), !run.started_at, run.started_at.value_or(""), i);
+    const std::string day = run.started_at ? run.started_at->substr(0, 10) : "";
+    return std::tuple(run.date.value_or(day), !run.started_at, run.started_at.value_or(""), i);
   };
   return time(a) < time(b);
 }
@@ -95,7 +96,7 @@ bool Oracle::same_commit(size_t a, size_t b) const {
 std::optional<size_t> Oracle::work_out_baseline(size_t run) const {
   if (is_injected(run)) return std::nullopt;
   const auto pin = history_.pins.find(lineage_[run]);
-  if (pin != history_.pins.end() && pin->second != run) return pin->second;
+  if (pin != history_.pins.end() && is_before(pin->second, run)) return pin->second;
   for (const bool comparable : {true, false}) {
     std::optional<size_t> last;
     if (commit_[run]) {
@@ -129,6 +130,9 @@ Change Oracle::work_out_change(size_t run, size_t baseline) const {
              c.comparison.divergent == 0 && c.comparison.nonfinite == 0 &&
              c.comparison.unknown == 0) {
     c.change = "FIXED";
+  } else if (was.verdict() == "INCOMPLETE" && now.verdict() != "INCOMPLETE" &&
+             c.comparison.numeric_verdict == "INCOMPLETE") {
+    c.change = "INCOMPARABLE";
   } else if (c.comparison.verdict == "PASS" || c.comparison.verdict == "INCOMPLETE") {
     c.change = "SAME";
   } else if (c.comparison.numeric_verdict == "PASS" ||
