@@ -114,15 +114,17 @@ json parse_json_document(std::string_view text, std::string& error) {
   return document;
 }
 
-std::string with_quoted_nonfinite(std::string_view json) {
+std::string with_quoted_nonfinite(std::string_view json, int depth) {
   std::string result;
   result.reserve(json.size() + 64);
   for (size_t at = 0; at < json.size();) {
     size_t end = std::min(json.find_first_of("\"{}[]:, \t\r\n", at), json.size());
     const std::string_view word = json.substr(at, end - at);
-    result += is_nonfinite(word) ? '"' + std::string(word) + '"' : word;
+    result += depth <= 0 && is_nonfinite(word) ? '"' + std::string(word) + '"' : word;
     if (end == json.size()) break;
     at = end++;
+    depth += json[at] == '}' || json[at] == ']' ? 1 : 0;
+    depth -= json[at] == '{' || json[at] == '[' ? 1 : 0;
     if (json[at] == '"') end = std::min(end_of_text(json, at) + 1, json.size());
     result += json.substr(at, end - at);
     at = end;

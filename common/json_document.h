@@ -16,8 +16,8 @@ std::string parse_json(std::string_view text, size_t most_values, nlohmann::json
 nlohmann::json parse_json_document(std::string_view text, std::string& error);
 
 /// The text with every bare word that is a number and not finite in quotes: NaN, -Infinity, inf,
-/// 1e400, as Python and C++ write them.
-std::string with_quoted_nonfinite(std::string_view json);
+/// 1e400, as Python and C++ write them. With a depth, only inside that many objects and lists.
+std::string with_quoted_nonfinite(std::string_view json, int depth = 0);
 
 /// JSON as one line; bytes that are not UTF-8 become U+FFFD.
 std::string json_text(const nlohmann::json& value);

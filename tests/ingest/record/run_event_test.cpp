@@ -36,6 +36,26 @@ TEST(RunEvent, Attributes) {
   EXPECT_EQ(e.attributes, expected);
 }
 
+TEST(RunEvent, AttributesKeepWhatIsNotFiniteAsText) {
+  const std::vector<std::pair<std::string, std::string>> expected = {
+      {"a", R"([{"x":["-Infinity"]}])"}, {"loss", "NaN"}, {"name", "x NaN"}};
+  const std::string attributes =
+      R"("attributes":{"loss":NaN,"a":[[{"x":[-Infinity]}]],"name":"x NaN"})";
+  RunEvent event;
+  EXPECT_EQ(
+      read_row_format_event(
+          R"({"event":"run_start","format":"greta-rows-1","experiment":"e",)" + attributes + "}",
+          event),
+      "");
+  EXPECT_EQ(event.attributes, expected);
+  EXPECT_EQ(taken(R"({"event":"run_attributes",)" + attributes + "}").attributes, expected);
+  for (const char* line :
+       {R"({"event":"run_start","experiment":NaN,"attributes":{"a":NaN}})",
+        R"({"event":"run_start","experiment":NaN})", R"({"event":"run_end","rows":NaN})"}) {
+    EXPECT_EQ(refusal(line).substr(0, 22), "not valid JSON at byte") << line;
+  }
+}
+
 TEST(RunEvent, Prompt) {
   const RunEvent e = taken(
       R"({"event":"run_prompt","prompt_id":"p0","n_tokens":2,"text_sha256":"ab","token_ids":[1, 2],)"
