@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 
+#include "common/json_document.h"
 #include "common/near_words.h"
 #include "ingest/record/shapes.h"
 #include "ingest/text.h"
@@ -61,6 +62,7 @@ class RowLine {
   std::string phase() const;
   Fingerprint of_values();
   Fingerprint stated();
+  void take_sketch(Fingerprint& f, bool may_be_spoilt);
   Fingerprint as_far_as_finite(const Fingerprint& f);
   void leave_masked_out(Fingerprint& f, std::string& extra);
   void set_sample(TraceRow& row, const Fingerprint& f);
@@ -81,7 +83,7 @@ void RowLine::find_others() {
       refuse_unknown(kKeyNames[k]);
     }
   }
-  if (fields_.present[kSketch] || fields_.present[kSample]) {
+  if (fields_.states(kSketch) || fields_.states(kSample)) {
     throw BadRow{"sketch or sample is no array"};
   }
   for (const ExtraField& field : fields_.extra) {
@@ -94,6 +96,7 @@ void RowLine::find_others() {
     if (!to->empty()) throw BadRow{std::string(field.key) + " is written twice"};
     *to = field.raw;
   }
+  if (values_ == "null") values_ = {};
 }
 
 void RowLine::refuse_unknown(std::string_view name) const {
@@ -165,11 +168,11 @@ std::string RowLine::phase() const {
 
 Fingerprint RowLine::of_values() {
   for (const Key key : kStatisticKeys) {
-    if (fields_.present[key]) {
+    if (fields_.states(key)) {
       throw BadRow{"values, and " + std::string(kKeyNames[key]) + ", which follows from them"};
     }
   }
-  if (fields_.present[kSumSq] || !sketch_.empty() || fields_.values_key != kNoKey) {
+  if (fields_.states(kSumSq) || !sketch_.empty() || fields_.values_key != kNoKey) {
     throw BadRow{"values, and what follows from them"};
   }
   std::vector<double> numbers_of;
@@ -199,17 +202,32 @@ Fingerprint RowLine::stated() {
   f.nan = static_cast<uint64_t>(whole(kNan, 0, kMost));
   f.inf = static_cast<uint64_t>(whole(kInf, 0, kMost));
   f.nz_count = static_cast<uint64_t>(whole(kNzCount, 0, kMost));
-  has_sketch_ = !sketch_.empty();
-  if (has_sketch_ != fields_.present[kSumSq]) throw BadRow{"sketch and sum_sq belong together"};
-  if (has_sketch_) {
-    f.sum_sq = real_of(kSumSq);
-    if (fields_.sketch.size() != f.sketch.size()) throw BadRow{"a sketch is 32 numbers"};
-    std::copy(fields_.sketch.begin(), fields_.sketch.end(), f.sketch.begin());
-  }
-  if (const char* fault = fault_of(as_far_as_finite(f))) {
+  Fingerprint checked = as_far_as_finite(f);
+  take_sketch(f, f.nan + f.inf > 0 || says_nonfinite_);
+  checked.sum_sq = f.sum_sq;
+  checked.sketch = f.sketch;
+  if (const char* fault = fault_of(checked)) {
     throw BadRow{std::string("no values have this fingerprint: ") + fault};
   }
   return f;
+}
+
+/// A sketch that NaN or infinities have spoilt is left out.
+void RowLine::take_sketch(Fingerprint& f, bool may_be_spoilt) {
+  const bool has_sum_sq = fields_.states(kSumSq);
+  const double sum_sq = has_sum_sq ? real_of(kSumSq) : std::nan("");
+  if (!sketch_.empty() && fields_.sketch.size() != f.sketch.size()) {
+    throw BadRow{"a sketch is 32 numbers"};
+  }
+  const bool is_spoilt = !std::isfinite(sum_sq) || sketch_.empty() ||
+                         !std::all_of(fields_.sketch.begin(), fields_.sketch.end(),
+                                      [](double x) { return std::isfinite(x); });
+  if (is_spoilt && may_be_spoilt) return;
+  if (sketch_.empty() == has_sum_sq) throw BadRow{"sketch and sum_sq belong together"};
+  if (!has_sum_sq) return;
+  has_sketch_ = true;
+  f.sum_sq = sum_sq;
+  std::copy(fields_.sketch.begin(), fields_.sketch.end(), f.sketch.begin());
 }
 
 /// The fingerprint for fault_of(): what NaN or infinity has made of statistics is no contradiction.
@@ -226,7 +244,7 @@ Fingerprint RowLine::as_far_as_finite(const Fingerprint& f) {
     checked.min = checked.max = std::nanf("");
     checked.mean = std::nan("");
   }
-  if (std::isnan(f.abs_sum)) checked.abs_sum = static_cast<double>(f.nz_count);  // it overflowed
+  if (std::isnan(f.abs_sum)) checked.abs_sum = f.nan + f.inf < f.nz_count ? 1 : 0;  // it overflowed
   return checked;
 }
 
@@ -289,10 +307,11 @@ void RowLine::read() {
   }
   std::string extra;
   if (const std::string_view more = fields_.token[kExtra]; !is_absent(more)) {
-    if (more.size() > kMaxExtraBytes || !more.starts_with('{') || !is_json(more)) {
+    const std::string object = with_quoted_nonfinite(more.substr(0, kMaxExtraBytes));
+    if (more.size() > kMaxExtraBytes || !more.starts_with('{') || !is_json(object)) {
       throw BadRow{"extra is not a JSON object of at most 64 KiB"};
     }
-    extra = trimmed(more.substr(1, more.size() - 2));
+    extra = trimmed(std::string_view(object).substr(1, object.size() - 2));
   }
   has_sketch_ = !values_.empty();
   Fingerprint f = values_.empty() ? stated() : of_values();

@@ -213,6 +213,85 @@ TEST(RowFormat, WhatIsNotFiniteIsARowHoweverItIsPrinted) {
   EXPECT_FALSE(lines.batch.rows[0].abs_sum.has_value());
 }
 
+/// The only row that comes of this line, and what is said of it.
+struct TakenRow {
+  explicit TakenRow(const std::string& line) {
+    lines.add(kRowsStart).add(line);
+    EXPECT_EQ(lines.batch.rows.size(), 1u) << line << " " << lines.findings().front();
+    lines.batch.rows.resize(1);
+  }
+  const TraceRow& row() const { return lines.batch.rows[0]; }
+  bool is_nonfinite() const {
+    return row().nan.value_or(0) + row().inf.value_or(0) > 0 ||
+           (row().flags & kFlagNonfiniteStatistic) != 0;
+  }
+  Lines lines;
+};
+
+std::string sketch_of_two(const std::string& first = "1") {
+  std::string text = "[" + first;
+  for (int i = 1; i < 32; ++i) text += ",0";
+  return text + "]";
+}
+
+TEST(RowFormat, ARowOfNothingFiniteIsTaken) {
+  for (const std::string spelled : {"NaN", "null", "Infinity"}) {
+    for (const char* counts : {R"("nan":2,"inf":0)", R"("nan":0,"inf":2)", R"("nan":1,"inf":1)"}) {
+      const std::string line = a_row(R"("values":[1,2.5])",
+                                     R"("n":2,"hash":7,"min":)" + spelled + ",\"max\":" + spelled +
+                                         ",\"mean\":" + spelled + ",\"abs_sum\":" + spelled + "," +
+                                         counts + R"(,"nz_count":2)");
+      const TakenRow taken(line);
+      EXPECT_TRUE(taken.is_nonfinite()) << line;
+      EXPECT_FALSE(taken.row().min || taken.row().mean || taken.row().abs_sum) << line;
+    }
+  }
+  EXPECT_EQ(refusal_of_row(stated_row(R"("nan":0)", R"("nan":3)")),
+            "no values have this fingerprint: nan and inf are more than n");
+}
+
+TEST(RowFormat, ExtraKeepsWhatIsNotFiniteAsText) {
+  const TakenRow taken(a_row(
+      R"("phase")", R"("extra":{"a":NaN,"b":[-Infinity,{"c":Infinity}],"d":"is NaN"},"phase")"));
+  EXPECT_EQ(taken.lines.extra(0), R"({"a":"NaN","b":["-Infinity",{"c":"Infinity"}],"d":"is NaN"})");
+  EXPECT_FALSE(taken.is_nonfinite());
+  EXPECT_EQ(refusal_of_row(a_row(R"("phase")", R"("extra":{"a":Nan1},"phase")")),
+            "extra is not a JSON object of at most 64 KiB");
+}
+
+TEST(RowFormat, ASketchThatNaNHasSpoiltIsLeftOut) {
+  for (const std::string spelled : {"NaN", "null", "Infinity"}) {
+    for (const std::string& sketch : {"\"sum_sq\":" + spelled + ",\"sketch\":" + sketch_of_two(),
+                                      "\"sum_sq\":1,\"sketch\":" + sketch_of_two(spelled),
+                                      "\"sum_sq\":" + spelled + R"(,"sketch":null)"}) {
+      const std::string nan = R"("nan":1,"inf":0,"nz_count":2,)" + sketch;
+      const TakenRow taken(stated_row(R"("nan":0,"inf":0,"nz_count":2)", nan));
+      EXPECT_TRUE(taken.is_nonfinite()) << sketch;
+      EXPECT_EQ(taken.row().sketch, nullptr) << sketch;
+      if (sketch == R"("sum_sq":null,"sketch":null)") continue;  // says nothing
+      refusal_of_row(stated_row(R"("nz_count":2)", R"("nz_count":2,)" + sketch));
+    }
+  }
+  refusal_of_row(stated_row(R"("nan":0)", R"("nan":1,"sum_sq":NaN,"sketch":[NaN])"));
+}
+
+TEST(RowFormat, ANullFieldOfARowIsAsAbsent) {
+  for (const std::string& line :
+       {stated_row(R"("nan")", R"("sample":null,"nan")"),
+        stated_row(R"("nan")", R"("sum_sq":null,"sketch":null,"nan")"),
+        stated_row(R"("nan")", R"("values":null,"nan")"),
+        a_row(
+            R"("phase")",
+            R"("n":null,"hash":null,"min":null,"sum_sq":null,"sketch":null,"sample":null,"phase")"),
+        a_row(R"("phase")",
+              R"("prompt":null,"step":null,"token_id":null,"route":null,"extra":null,"phase")")}) {
+    EXPECT_FALSE(TakenRow(line).is_nonfinite()) << line;
+  }
+  EXPECT_EQ(refusal_of_row(a_row("[1,2.5]", "null")), "a row without n");
+  EXPECT_EQ(refusal_of_row(stated_row(R"("nan")", R"("sketch":null,"sum_sq":1,"nan")")),
+            "sketch and sum_sq belong together");
+}
+
 TEST(RowFormat, OneNumberHasManySpellings) {
   const std::string plain = R"("hash":"18446744073709551615")";
   for (const std::string& line :
