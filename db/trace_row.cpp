@@ -27,6 +27,23 @@ bool says_nonfinite(const TraceRow& row) {
          (row.flags & kFlagNonfiniteStatistic) != 0;
 }
 
+/// Why the sample, leading values of the row, is none of values that it may have.
+std::string fault_of_sample(const TraceRow& row) {
+  const double size = size_of(row);
+  for (const float x : row.sample) {
+    if ((row.max && is_beyond(x, *row.max + kSlack * size)) ||
+        (row.min && is_beyond(*row.min, x + kSlack * size))) {
+      return "sample has a value outside of its min and max";
+    }
+  }
+  const bool is_all = !row.sample.empty() && row.n == static_cast<int64_t>(row.sample.size());
+  const bool is_zero =
+      std::all_of(row.sample.begin(), row.sample.end(), [](float x) { return x == 0; });
+  return is_all && is_zero && row.nz_count.value_or(0) > 0 && is_beyond(size, 0)
+             ? "sample is all of it and 0, its nz_count is not"
+             : "";
+}
+
 }  // namespace
 
 void set_statistics_of(TraceRow& row, const Fingerprint& f) {
@@ -53,7 +70,8 @@ std::string fault_of(const TraceRow& row, bool covers_n) {
   }
   if (row.min && row.max && *row.min > *row.max) return "min is above its max";
   if (row.abs_sum && *row.abs_sum < 0) return "abs_sum is negative";
-  return row.sketch != nullptr && row.sketch->sum_sq < 0 ? "sketch has a negative sum_sq" : "";
+  if (row.sketch != nullptr && row.sketch->sum_sq < 0) return "sketch has a negative sum_sq";
+  return covers_n ? fault_of_sample(row) : "";
 }
 
 std::string doubt_of(const TraceRow& row, bool covers_n) {

@@ -405,8 +405,7 @@ void LineReader::add_in_doubt(TraceRow& row, RowContext&& c, std::string&& extra
                                 states_nonfinite(kInf, row.inf) || hints_at_nonfinite(fields))) {
     row.flags |= kFlagNonfiniteStatistic;
   }
-  const bool is_masked = extra.find("\"masked\":") != extra.npos;  // values that n alone counts
-  const bool covers_n = line_algo == kWholeRowHash && !is_masked;
+  const bool covers_n = line_algo == kWholeRowHash && !says_masked(extra);
   if (std::string fault = fault_of(row, covers_n); !fault.empty()) {
     refusal = "a row that contradicts itself: its " + fault;
   } else if (std::string doubt = doubt_of(row, covers_n); !doubt.empty()) {

@@ -84,6 +84,10 @@ bool is_row_format(const LineReader& in);
 /// taken then.
 void read_row_format(LineReader& in);
 
+/// True if the members of a row's extra say that infinities of it are those of a mask, which n
+/// alone counts.
+inline bool says_masked(std::string_view extra) { return extra.find("\"masked\":") != extra.npos; }
+
 /// Behind the last line.
 void finish_row_format(LineReader& in);
 

@@ -65,7 +65,7 @@ class RowLine {
   void take_sketch(Fingerprint& f, bool may_be_spoilt);
   Fingerprint as_far_as_finite(const Fingerprint& f);
   void leave_masked_out(Fingerprint& f, std::string& extra);
-  void set_sample(TraceRow& row, const Fingerprint& f);
+  void set_sample(TraceRow& row, const Fingerprint& f, bool is_masked);
   void set_fingerprint(TraceRow& row, const Fingerprint& f);
 
   LineReader& in_;
@@ -265,10 +265,13 @@ void RowLine::leave_masked_out(Fingerprint& f, std::string& extra) {
   extra += (extra.empty() ? "\"masked\":" : ",\"masked\":") + std::to_string(masked);
 }
 
-void RowLine::set_sample(TraceRow& row, const Fingerprint& f) {
+void RowLine::set_sample(TraceRow& row, const Fingerprint& f, bool is_masked) {
   if (fields_.values_key == kNoKey) return;
   if (fields_.values.size() > std::min<uint64_t>(kMaxSample, f.n)) {
     throw BadRow{"a sample of more values than the row, or than 256"};
+  }
+  if (fields_.values_nonfinite && f.nan + f.inf == 0 && !is_masked) {
+    row.flags |= kFlagNonfiniteStatistic;
   }
   in_.batch->kept_bytes += fields_.values.size() * sizeof(float);
   row.sample = in_.batch->samples.emplace_back(std::move(fields_.values));
@@ -320,7 +323,7 @@ void RowLine::read() {
   row.phase_id = in_.phase(phase_name);
   row.name_id = in_.name(tensor);
   set_fingerprint(row, f);
-  set_sample(row, f);
+  set_sample(row, f, says_masked(extra));
   in_.set_shape("row");
   in_.add(row, std::move(context), std::move(extra));
 }

@@ -275,6 +275,40 @@ TEST(RowFormat, ASketchThatNaNHasSpoiltIsLeftOut) {
   refusal_of_row(stated_row(R"("nan":0)", R"("nan":1,"sum_sq":NaN,"sketch":[NaN])"));
 }
 
+TEST(RowFormat, ASampleThatIsNotFiniteIsOfSuchARow) {
+  for (const char* spelled : {"NaN", "null", "Infinity"}) {
+    const std::string sample = std::string(R"("sample":[1,)") + spelled + R"(],"nan")";
+    EXPECT_TRUE(TakenRow(stated_row(R"("nan")", sample)).is_nonfinite()) << spelled;
+    const std::string row = stated_row(R"("nan")", sample);
+    const size_t n = row.find(R"("nan":0,"inf":0)");
+    const TakenRow masked(std::string(row).replace(n, 15, R"("masked":1,"nan":0,"inf":1)"));
+    EXPECT_FALSE(masked.is_nonfinite()) << spelled;
+  }
+}
+
+TEST(RowFormat, ASampleDoesNotContradictItsRow) {
+  const auto with_sample = [](const std::string& sample) {
+    return stated_row(R"("nan")", R"("sample":)" + sample + R"(,"nan")");
+  };
+  for (const char* sample : {"[1,2.5]", "[0.96,2.54]", "[]", "[1]", "[2,2]"}) {
+    EXPECT_EQ(TakenRow(with_sample(sample)).lines.findings(), Strings{}) << sample;
+  }
+  const std::string outside =
+      "a row that contradicts itself: its sample has a value outside of its min and max";
+  for (const char* sample : {"[1e9]", "[1,-3]", "[0.8]", "[1,2.7]"}) {
+    EXPECT_EQ(refusal_of_row(with_sample(sample)), outside) << sample;
+  }
+  const std::string zeros =
+      R"("n":2,"hash":7,"min":0,"max":2,"mean":1,"abs_sum":2,"nan":0,"inf":0,)";
+  const auto of_zeros = [&zeros](const std::string& sample) {
+    return a_row(R"("values":[1,2.5])", zeros + R"("nz_count":1,"sample":)" + sample);
+  };
+  EXPECT_EQ(refusal_of_row(of_zeros("[0,-0.0]")),
+            "a row that contradicts itself: its sample is all of it and 0, its nz_count is not");
+  EXPECT_EQ(TakenRow(of_zeros("[0]")).lines.findings(), Strings{});
+  EXPECT_EQ(TakenRow(of_zeros("[0,2]")).lines.findings(), Strings{});
+}
+
 TEST(RowFormat, ANullFieldOfARowIsAsAbsent) {
   for (const std::string& line :
        {stated_row(R"("nan")", R"("sample":null,"nan")"),
@@ -332,7 +366,7 @@ TEST(RowFormat, AStartThatSaysSomethingElseBeginsNothing) {
             "1 error started_at 2026-02-07T99:00:00Z is not a time as 2026-02-07T12:00:00Z");
   EXPECT_EQ(said_of(R"("experiment")", R"("seed":1.5,"experiment")"),
             "1 error seed is not a 64-bit integer");
-  EXPECT_EQ(said_of(R"("experiment")", R"("seed":9223372036854775808,"experiment")"),
+  EXPECT_EQ(said_of(R"("experiment")", R"("seed":18446744073709551616,"experiment")"),
             "1 error seed is not a 64-bit integer");
   EXPECT_EQ(said_of(R"("experiment")", R"("attributes":{"trace_rows":"0"},"experiment")"),
             "1 error attribute trace_rows: run_start has a field of that name");
