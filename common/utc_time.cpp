@@ -50,7 +50,8 @@ std::string utc_time(std::string_view text) {
   using namespace std::chrono;
   constexpr size_t kDayEnd = 10, kSecondEnd = 19;
   if (text.size() < kSecondEnd || !is_day(text.substr(0, kDayEnd)) ||
-      !has_shape(text.substr(kDayEnd, kSecondEnd - kDayEnd), "Tdd:dd:dd")) {
+      (text[kDayEnd] != 'T' && text[kDayEnd] != 't') ||
+      !has_shape(text.substr(kDayEnd + 1, kSecondEnd - kDayEnd - 1), "dd:dd:dd")) {
     return "";
   }
   constexpr unsigned kMostSeconds = 60;  // a leap second
@@ -63,18 +64,21 @@ std::string utc_time(std::string_view text) {
     if (end == rest.begin() + 1) return "";
     rest.remove_prefix(static_cast<size_t>(end - rest.begin()));
   }
-  const std::string_view time = text.substr(0, text.size() - rest.size());
-  if (rest.empty() || rest == "Z" || rest == "+00:00") return std::string(time) + "Z";
-  const bool is_zone = has_shape(rest, "+dd:dd") || has_shape(rest, "-dd:dd");
-  if (!is_zone || number_at(rest, 1) > 23 || number_at(rest, 4) > 59) return "";
+  std::string time(text.substr(0, text.size() - rest.size()));
+  time[kDayEnd] = 'T';
+  if (rest.empty() || rest == "Z" || rest == "z") return time + "Z";
+  const bool is_zone = has_shape(rest, "+dd:dd") || has_shape(rest, "-dd:dd") ||
+                       has_shape(rest, "+dddd") || has_shape(rest, "-dddd");
+  const size_t minute = rest.size() - 2;
+  if (!is_zone || number_at(rest, 1) > 23 || number_at(rest, minute) > 59) return "";
   const auto of_year = static_cast<int>(number_at(text, 0) * 100 + number_at(text, 2));
   const sys_days date = year(of_year) / month(number_at(text, 5)) / day(number_at(text, 8));
-  const minutes zone = hours(number_at(rest, 1)) + minutes(number_at(rest, 4));
+  const minutes zone = hours(number_at(rest, 1)) + minutes(number_at(rest, minute));
   const auto at = date + hours(number_at(text, 11)) + minutes(number_at(text, 14)) -
                   (rest[0] == '-' ? -zone : zone);
   // the seconds and their parts stay as they are written
   return utc_text(system_clock::to_time_t(sys_seconds(at)), "%Y-%m-%dT%H:%M:") +
-         std::string(time.substr(kSecondEnd - 2)) + "Z";
+         time.substr(kSecondEnd - 2) + "Z";
 }
 
 }  // namespace greta

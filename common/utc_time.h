@@ -15,8 +15,8 @@ std::string utc_day_before(int days);
 bool is_day(std::string_view text);
 
 /// The same time in UTC as 2026-02-07T12:00:00Z; "" of a text that is no time of ISO 8601: of a day
-/// that is one, with parts of a second or without, and with Z, a zone as +01:00 or nothing (UTC)
-/// behind.
+/// that is one, with parts of a second or without, and with Z, a zone as +01:00 or +0100, or
+/// nothing (UTC) behind. T and Z may be small.
 std::string utc_time(std::string_view text);
 
 }  // namespace greta

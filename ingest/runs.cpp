@@ -277,6 +277,17 @@ void Runs::set_prompt_length(int64_t run_id, const std::string& prompt, int64_t 
       .exec();
 }
 
+namespace {
+
+/// The 64 bits of a seed; the column has those beyond INT64_MAX as a negative number.
+std::optional<int64_t> seed_of(const std::string& digits) {
+  if (const auto seed = text::number<int64_t>(digits)) return seed;
+  const auto seed = text::number<uint64_t>(digits);
+  return seed ? std::optional(static_cast<int64_t>(*seed)) : std::nullopt;
+}
+
+}  // namespace
+
 void Runs::settle(const std::string& experiment) {
   std::vector<int64_t> runs;
   SQLite::Statement& list = sql_("SELECT id FROM run WHERE experiment = ?", experiment);
@@ -285,7 +296,7 @@ void Runs::settle(const std::string& experiment) {
       sql_("SELECT dim, value, rank FROM stated_attribute WHERE run_id = ? ORDER BY dim, believed");
   for (int64_t run_id : runs) {
     const std::vector<Stated> all = stated_of(stated, run_id);
-    std::optional<int64_t> seed = text::number<int64_t>(most_believed(all, "seed").value_or(""));
+    const std::optional<int64_t> seed = seed_of(most_believed(all, "seed").value_or(""));
     SQLite::Statement& update = sql_(
         "UPDATE run SET date = ?1, commit_sha = ?2, mode = ?3, dtype = ?4, seed = ?5,"
         " synthetic = ?6 WHERE id = ?7 AND (date, commit_sha, mode, dtype, seed, synthetic)"

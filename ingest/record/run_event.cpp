@@ -1,6 +1,7 @@
 #include "ingest/record/run_event.h"
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
@@ -49,13 +50,29 @@ std::string day_field(const Json& object, const char* key) {
   return day;
 }
 
+/// 5 of 5 and of 5.0.
+std::optional<int64_t> whole_number(const Json& number) {
+  constexpr double kMost = 1e15;
+  if (number.is_number_float()) {
+    const auto value = number.get<double>();
+    const bool is_whole = std::fabs(value) <= kMost && value == std::trunc(value);
+    return is_whole ? std::optional(static_cast<int64_t>(value)) : std::nullopt;
+  }
+  if (!number.is_number_integer()) return std::nullopt;
+  if (number.is_number_unsigned() && number.get<uint64_t>() > INT64_MAX) return std::nullopt;
+  return number.get<int64_t>();
+}
+
 std::optional<int64_t> count(const Json& object, const char* key) {
   const Json* number = field(object, key);
   if (number == nullptr) return std::nullopt;
-  if (!number->is_number_integer() || *number < 0 || *number > INT64_MAX) {
-    throw BadField{std::string(key) + " is not a count"};
-  }
-  return number->get<int64_t>();
+  const auto value = whole_number(*number);
+  check(value.value_or(-1) >= 0, std::string(key) + " is not a count");
+  return value;
+}
+
+std::string text_of(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 void read_attributes(const Json& object, RunEvent& event) {
@@ -64,8 +81,7 @@ void read_attributes(const Json& object, RunEvent& event) {
   if (!attributes->is_object()) throw BadField{"attributes is not an object"};
   const auto add = [&event](const std::string& name, const Json& value) {
     if (value.is_null()) return;
-    event.attributes.emplace_back(name,
-                                  value.is_string() ? value.get<std::string>() : value.dump());
+    event.attributes.emplace_back(name, text_of(value));
   };
   for (const auto& [name, value] : attributes->items()) {
     if (!value.is_array()) {
@@ -86,15 +102,14 @@ void read_plan(const Json& object, RunEvent& event) {
     const bool decode = side == "decode";
     if (!decode && side != "prefill")
       throw BadField{"a side of the plan is neither prefill nor decode"};
-    auto layer = entry.find("layer"), points = entry.find("points");
-    if (layer == entry.end() || !layer->is_number_integer() || *layer < -1 || *layer > kMaxLayer) {
-      throw BadField{"a layer of the plan is not a layer"};
-    }
+    const auto layer = whole_number(entry.value("layer", Json()));
+    check(layer && *layer >= -1 && *layer <= kMaxLayer, "a layer of the plan is not a layer");
+    const auto points = entry.find("points");
     if (points == entry.end() || !points->is_array())
       throw BadField{"an entry of the plan has no points"};
     for (const Json& point : *points) {
       if (!point.is_string() || point == "") throw BadField{"a point of the plan is not a name"};
-      event.plan.push_back({decode, layer->get<int64_t>(), point.get<std::string>()});
+      event.plan.push_back({decode, *layer, point.get<std::string>()});
     }
   }
 }
@@ -106,10 +121,13 @@ void read_prompt(const Json& object, const char* name, RunEvent& event) {
   if (std::string sha = text_field(object, "text_sha256"); !sha.empty()) event.text_sha256 = sha;
   if (const Json* ids = field(object, "token_ids")) {
     if (!ids->is_array()) throw BadField{"token_ids is not a list"};
+    Json whole = Json::array();
     for (const Json& id : *ids) {
-      if (!id.is_number_integer()) throw BadField{"a token id is not an integer"};
+      const auto value = whole_number(id);
+      check(value.has_value(), "a token id is not an integer");
+      whole.push_back(*value);
     }
-    event.token_ids = ids->dump();
+    event.token_ids = whole.dump();
   }
   read_plan(object, event);
 }
@@ -168,6 +186,22 @@ void check_names(const RunEvent& event) {
   check(event.mode.empty() || is_name_part(event.mode), "mode " + event.mode.substr(0, 64) + rule);
 }
 
+/// An attribute may repeat what a field of run_start says, and not say it otherwise.
+void leave_out_repeats(const Json& object, RunEvent& event) {
+  const auto is_repeat = [&object](const RunEvent::Attribute& attribute) {
+    const auto& [name, value] = attribute;
+    for (const char* own : {"experiment", "date", "commit", "mode", "dtype", "seed", kTraceRows}) {
+      if (name != own) continue;
+      const Json* stated = name == kTraceRows ? nullptr : field(object, own);
+      check(stated != nullptr && value == text_of(*stated),
+            "attribute " + name + ": run_start has a field of that name");
+      return true;
+    }
+    return false;
+  };
+  std::erase_if(event.attributes, is_repeat);
+}
+
 void read_row_format_start(const Json& object, RunEvent& event) {
   event.kind = RunEvent::kStart;
   check_fields(object,
@@ -184,11 +218,7 @@ void read_row_format_start(const Json& object, RunEvent& event) {
   event.mode = text_field(object, "mode");
   check_names(event);
   read_attributes(object, event);
-  for (const auto& [name, value] : event.attributes) {
-    for (const char* own : {"experiment", "date", "commit", "mode", "dtype", "seed", kTraceRows}) {
-      check(name != own, "attribute " + name + ": run_start has a field of that name");
-    }
-  }
+  leave_out_repeats(object, event);
   for (const char* name :
        {"commit", "mode", "dtype", "backend", "model", "model_sha256", "model_root"}) {
     std::string value = text_field(object, name);
@@ -196,10 +226,11 @@ void read_row_format_start(const Json& object, RunEvent& event) {
     if (!value.empty()) event.attributes.emplace_back(name, value);
   }
   if (const Json* seed = field(object, "seed")) {
-    const std::string written = seed->is_string() ? seed->get<std::string>() : seed->dump();
+    const std::string written = text_of(*seed);
     const std::string number =
         written.ends_with(".0") ? written.substr(0, written.size() - 2) : written;
-    check(text::number<int64_t>(number).has_value(), "seed is not a 64-bit integer");
+    check(text::number<int64_t>(number) || text::number<uint64_t>(number),
+          "seed is not a 64-bit integer");
     event.attributes.emplace_back("seed", number);
   }
 }

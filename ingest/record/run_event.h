@@ -21,6 +21,7 @@ namespace greta {
 ///   {"event":"run_start","format":"greta-rows-1","run":..,"experiment":..,"date":..,"mode":..,..}
 ///   {"event":"run_prompt","prompt":..,..} {"event":"run_end","status":..,"rows":..}
 struct RunEvent {
+  using Attribute = std::pair<std::string, std::string>;  ///< name and value
   enum Kind { kStart, kAttributes, kPrompt, kEnd };
   struct Planned {
     bool decode = false;
@@ -31,8 +32,8 @@ struct RunEvent {
   Kind kind = kStart;
   std::string experiment, date, started_at;  ///< of a start; "" not stated
   std::string run, mode;  ///< of a start of the row format; the mode is an attribute as well
-  std::vector<std::pair<std::string, std::string>> attributes;  ///< commit, dtype, ...
-  std::string prompt;                                           ///< of a prompt
+  std::vector<Attribute> attributes;  ///< commit, dtype, ...
+  std::string prompt;                 ///< of a prompt
   std::optional<int64_t> n_tokens;
   std::optional<std::string> text_sha256, token_ids;  ///< token_ids: JSON array
   std::vector<Planned> plan;

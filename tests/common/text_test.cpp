@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "common/json_document.h"
 #include "common/json_text.h"
 #include "common/near_words.h"
 #include "common/sha256.h"
@@ -104,6 +105,14 @@ TEST(Sha256, MatchesThePublishedVectors) {
   EXPECT_EQ(Sha256::hex_of("abc"), hash.hex());
 }
 
+TEST(JsonDocument, WordsThatAreNotFiniteAreQuotedFromADepthOn) {
+  const std::string json = R"({"a":NaN,"b":{"c":-Infinity,"NaN":["x NaN",1e400]},"d":Infinity})";
+  EXPECT_EQ(with_quoted_nonfinite(json),
+            R"({"a":"NaN","b":{"c":"-Infinity","NaN":["x NaN","1e400"]},"d":"Infinity"})");
+  EXPECT_EQ(with_quoted_nonfinite(json, 2),
+            R"({"a":NaN,"b":{"c":"-Infinity","NaN":["x NaN","1e400"]},"d":Infinity})");
+}
+
 TEST(UtcTime, ADayThatNoCalendarHasIsNone) {
   for (const char* day : {"2026-02-28", "2024-02-29", "2000-02-29", "2026-12-31", "2026-04-30"}) {
     EXPECT_TRUE(is_day(day)) << day;
@@ -125,13 +134,17 @@ TEST(UtcTime, ATimeOfAnyZoneIsThatOfUtc) {
       {"2026-02-07T12:00:00.123456+00:00", "2026-02-07T12:00:00.123456Z"},
       {"2026-02-07T00:30:00+01:00", "2026-02-06T23:30:00Z"},
       {"2026-12-31T23:30:00.5-05:45", "2027-01-01T05:15:00.5Z"},
+      {"2026-12-31t23:30:00.5-0545", "2027-01-01T05:15:00.5Z"},
+      {"2026-02-07T12:00:00+0000", "2026-02-07T12:00:00Z"},
+      {"2026-02-07t12:00:00z", "2026-02-07T12:00:00Z"},
   };
   for (const auto& [text, utc] : cases) EXPECT_EQ(utc_time(text), utc) << text;
   for (const char* text :
        {"", "2026-02-07", "2026-02-30T12:00:00Z", "2026-02-07T24:00:00Z", "2026-02-07T12:60:00Z",
         "2026-02-07T12:00:61Z", "2026-02-07T12:00:00.Z", "2026-02-07T12:00:00+24:00",
-        "2026-02-07T12:00:00+1:00", "2026-02-07T12:00:00Zx", "2026-02-07 12:00:00Z",
-        "2026-02-07T12:00Z", "2026-02-07Tgarbage00"}) {
+        "2026-02-07T12:00:00+1:00", "2026-02-07T12:00:00+2400", "2026-02-07T12:00:00+0060",
+        "2026-02-07T12:00:00+000", "2026-02-07x12:00:00Z", "2026-02-07T12:00:00Zx",
+        "2026-02-07 12:00:00Z", "2026-02-07T12:00Z", "2026-02-07Tgarbage00"}) {
     EXPECT_EQ(utc_time(text), "") << text;
   }
   EXPECT_EQ(utc_time(utc_now()), utc_now());

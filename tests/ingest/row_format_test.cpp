@@ -66,6 +66,12 @@ TEST_F(RowContents, ARunWhosePromptIsAnnouncedAsTwoDoesNotPass) {
   EXPECT_EQ(rows("SELECT verdict FROM run_verdict ORDER BY run_id DESC LIMIT 1"), "PASS");
 }
 
+TEST_F(RowContents, ASeedBeyondTheColumnKeepsItsBits) {
+  take_file("run.jsonl", rows_start(R"(,"seed":18446744073709551615)") + kTwoRows + rows_end(2));
+  EXPECT_EQ(rows("SELECT seed FROM run"), "-1");
+  EXPECT_EQ(rows("SELECT value FROM attribute WHERE dim = 'seed'"), "18446744073709551615");
+}
+
 TEST_F(RowContents, TwoRunsOfOneNameStayTwo) {
   take_file("a/rows.jsonl", rows_start() + kTwoRows + rows_end(2));
   take_file("b/rows.jsonl", rows_start() + kTwoRows + a_row_of("prefill", 1) + rows_end(3));

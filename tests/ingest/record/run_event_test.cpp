@@ -79,6 +79,50 @@ TEST(RunEvent, End) {
   EXPECT_FALSE(taken(R"({"event":"run_end","status":"failed"})").complete);
 }
 
+TEST(RunEvent, AnIntegerMayBeWrittenAsAFloat) {
+  const RunEvent e =
+      taken(R"({"event":"run_prompt","prompt_id":"p0","n_tokens":2.0,"token_ids":[1.0,2],)"
+            R"("plan":[{"side":"decode","layer":-1.0,"points":["logits"]}]})");
+  EXPECT_EQ(e.n_tokens, 2);
+  EXPECT_EQ(e.token_ids, "[1,2]");
+  EXPECT_EQ(e.plan.at(0).layer, -1);
+  EXPECT_EQ(taken(R"({"event":"run_end","status":"complete","rows":7.0})").rows, 7);
+}
+
+/// A run_start of the row format with these fields, read; the reason where it is refused.
+std::pair<std::string, RunEvent> row_start(const std::string& fields) {
+  RunEvent event;
+  const std::string start = R"({"event":"run_start","format":"greta-rows-1","experiment":"e",)";
+  std::string why = read_row_format_event(start + fields + "}", event);
+  return {std::move(why), std::move(event)};
+}
+
+TEST(RunEvent, AnAttributeMayRepeatAField) {
+  const auto [why, event] = row_start(
+      R"("commit":"abc","seed":7,"attributes":{"commit":"abc","seed":"7","experiment":"e","x":"y"})");
+  EXPECT_EQ(why, "");
+  const std::vector<std::pair<std::string, std::string>> expected = {
+      {"x", "y"}, {"commit", "abc"}, {"seed", "7"}};
+  EXPECT_EQ(event.attributes, expected);
+  for (const char* fields :
+       {R"("commit":"abc","attributes":{"commit":"abd"})", R"("attributes":{"commit":"abc"})",
+        R"("commit":null,"attributes":{"commit":"abc"})"}) {
+    EXPECT_EQ(row_start(fields).first, "attribute commit: run_start has a field of that name")
+        << fields;
+  }
+}
+
+TEST(RunEvent, ASeedHas64Bits) {
+  for (const std::string seed : {"18446744073709551615", "-9223372036854775808", "0"}) {
+    const auto [why, event] = row_start(R"("seed":)" + seed);
+    EXPECT_EQ(why, "");
+    EXPECT_EQ(event.attributes.at(0).second, seed);
+  }
+  for (const char* seed : {"18446744073709551616", "-9223372036854775809", "1.5", "NaN"}) {
+    EXPECT_NE(row_start(std::string(R"("seed":)") + seed).first, "") << seed;
+  }
+}
+
 TEST(RunEvent, WhatCannotBeTakenSaysWhy) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"event":"run_start","date":5})", "date is not a text"},
@@ -92,12 +136,18 @@ TEST(RunEvent, WhatCannotBeTakenSaysWhy) {
       {R"({"event":"run_prompt","prompt_id":"p","token_ids":7})", "token_ids is not a list"},
       {R"({"event":"run_prompt","prompt_id":"p","token_ids":["x"]})",
        "a token id is not an integer"},
+      {R"({"event":"run_prompt","prompt_id":"p","token_ids":[1.5]})",
+       "a token id is not an integer"},
+      {R"({"event":"run_prompt","prompt_id":"p","token_ids":[18446744073709551615]})",
+       "a token id is not an integer"},
       {R"({"event":"run_prompt","prompt_id":"p","plan":{}})", "plan is not a list"},
       {R"({"event":"run_prompt","prompt_id":"p","plan":[1]})",
        "an entry of the plan is not an object"},
       {R"({"event":"run_prompt","prompt_id":"p","plan":[{"side":"x","layer":0,"points":[]}]})",
        "a side of the plan is neither prefill nor decode"},
       {R"({"event":"run_prompt","prompt_id":"p","plan":[{"side":"decode","layer":8190,"points":[]}]})",
+       "a layer of the plan is not a layer"},
+      {R"({"event":"run_prompt","prompt_id":"p","plan":[{"side":"decode","layer":0.5,"points":[]}]})",
        "a layer of the plan is not a layer"},
       {R"({"event":"run_prompt","prompt_id":"p","plan":[{"side":"decode","layer":0}]})",
        "an entry of the plan has no points"},
