@@ -348,7 +348,9 @@ void SourceContent::add_batch(RecordBatch& batch) {
     contexts_.push_back(session_.writer.add_context(context));
     if (context.extra) add_failures_of_line(*context.extra, 0);
   }
-  for (const RunEvent& event : batch.events) {
+  std::optional<int64_t> lines_of_rows;  // all of them are in this batch and those before
+  for (RunEvent& event : batch.events) {
+    if (event.counts_lines) lines_of_rows = std::exchange(event.rows, std::nullopt);
     const std::string doubt = session_.runs.add_run_event(source_id_, run_id_, identity_, event);
     // of the run: which of the lines comes second is an accident
     if (!doubt.empty())
@@ -413,6 +415,10 @@ void SourceContent::add_batch(RecordBatch& batch) {
   rows_ += static_cast<int64_t>(batch.rows.size());
   duplicates_ += counts.duplicates - counts.taken_over;
   conflicts_ += conflicts;
+  if (lines_of_rows) {  // a line that came twice is one row
+    session_.runs.add_attribute(run_id_, kTraceRows, std::to_string(*lines_of_rows - duplicates_),
+                                AttributeRank::kLeaf, "", source_id_);
+  }
   session_.summary.rows += counts.inserted;
   session_.summary.duplicates += counts.duplicates;
   session_.summary.conflicts += conflicts;

@@ -261,6 +261,7 @@ void read_row_format_line(const Json& object, RunEvent& event) {
   read_end(object, event);
   take_time(event.finished_at, "finished_at");
   check(event.rows.has_value(), "run_end without rows, their number");
+  event.counts_lines = true;
 }
 
 /// A line of an event outside of the row format.

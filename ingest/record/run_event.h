@@ -40,6 +40,7 @@ struct RunEvent {
   bool complete = false;  ///< of an end
   std::string finished_at;
   std::optional<int64_t> rows;  ///< that the run wrote
+  bool counts_lines = false;    ///< rows are lines, of which several may be one row
   std::string beside;  ///< a JSON object of the fields that none of these is; "" if there are none
 };
 

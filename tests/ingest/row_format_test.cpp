@@ -72,6 +72,16 @@ TEST_F(RowContents, ASeedBeyondTheColumnKeepsItsBits) {
   EXPECT_EQ(rows("SELECT value FROM attribute WHERE dim = 'seed'"), "18446744073709551615");
 }
 
+TEST_F(RowContents, ALineThatComesTwiceIsOneRow) {
+  const std::string again = a_row_of("decode0", 5);
+  take_file("run.jsonl", rows_start() + kTwoRows + again + again + rows_end(4));
+  EXPECT_EQ(findings(), "");
+  EXPECT_EQ(rows("SELECT verdict FROM run_verdict"), "PASS");
+  take_file("less.jsonl", rows_start() + kTwoRows + again + rows_end(4));
+  take_file("more.jsonl", rows_start() + kTwoRows + again + rows_end(2));
+  EXPECT_EQ(rows("SELECT DISTINCT verdict FROM run_verdict WHERE run_id > 1"), "INCOMPLETE");
+}
+
 TEST_F(RowContents, TwoRunsOfOneNameStayTwo) {
   take_file("a/rows.jsonl", rows_start() + kTwoRows + rows_end(2));
   take_file("b/rows.jsonl", rows_start() + kTwoRows + a_row_of("prefill", 1) + rows_end(3));
