@@ -394,6 +394,19 @@ void LineReader::derive_from_values(TraceRow& row) {
   if (f.n > 0) row.sketch = &batch->sketches.emplace_back(sketch_of(f, true));
 }
 
+/// An earlier hash covers the first values of a row. Where these are not all of it, the sample has
+/// some of them.
+bool LineReader::is_still_hash(const TraceRow& row, bool covers_n) {
+  if (covers_n) return still_hash.has_seen(row);
+  if (line_algo != kLegacyHash) return false;
+  if (row.n && *row.n <= static_cast<int64_t>(kLegacyHashValues)) return still_hash.has_seen(row);
+  if (row.sample.empty() || row.sample.size() > kLegacyHashValues) return false;
+  TraceRow hashed;
+  set_statistics_of(hashed, fingerprint(row.sample));
+  hashed.hash = row.hash;
+  return still_hash.has_seen(hashed);
+}
+
 void LineReader::add_in_doubt(TraceRow& row, RowContext&& c, std::string&& extra,
                               const Doubts& of_row) {
   if (!of_row.as_written.empty())
@@ -415,7 +428,7 @@ void LineReader::add_in_doubt(TraceRow& row, RowContext&& c, std::string&& extra
     warn("a sketch that is not taken: it " + doubt);
     row.sketch = nullptr;
   }
-  if (covers_n && still_hash.has_seen(row)) {
+  if (is_still_hash(row, covers_n)) {
     refusal = "a hash that stands still: that of " + std::to_string(StillHash::kRows) +
               " rows whose values are others";
   }

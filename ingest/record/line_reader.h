@@ -277,6 +277,7 @@ struct LineReader {
   bool step_and_position(TraceRow& row, std::initializer_list<Key> position);
 
  private:
+  bool is_still_hash(const TraceRow& row, bool covers_n);
   void add_in_doubt(TraceRow& row, RowContext&& context, std::string&& extra, const Doubts& of_row);
 };
 

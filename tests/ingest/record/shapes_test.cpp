@@ -1,6 +1,7 @@
 #include "ingest/record/shapes.h"
 
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "tests/ingest/record/record_lines.h"
@@ -378,6 +379,34 @@ TEST(Record, SegmentsTakeTheNamesOfTheDocument) {
   EXPECT_FALSE(lines.batch.prompts[0].is_segment);
   EXPECT_EQ(lines.batch.prompts[1].name, "p5_ba");
   EXPECT_EQ(lines.batch.prompts[2].name, "seg2");
+}
+
+/// Number of rows taken of 24 that state one hash.
+size_t taken_of_one_hash(const std::function<std::string(int layer)>& statistics) {
+  Lines lines;
+  for (int i = 0; i < 24; ++i) {
+    lines.add(R"({"event":"stage_trace","prompt_id":"p","phase":"decode0","point":"attn_out",)"
+              R"("pos_id":)" +
+              std::to_string(i) + R"(,"layer":)" + std::to_string(i % 4) + R"(,"hash":7,)" +
+              statistics(i % 4) + "}");
+  }
+  return lines.batch.rows.size();
+}
+
+TEST(Record, AnEarlierHashThatStandsStillIsRefused) {
+  const auto with = [](const std::string& fixed, bool has_sample) {
+    return [fixed, has_sample](int layer) {
+      const std::string x = std::to_string(layer + 1);
+      return R"("min":0,"max":)" + x + fixed +
+             (has_sample ? R"(,"sample":[0,)" + x + "]" : R"(,"sample":[0,0])");
+    };
+  };
+  EXPECT_EQ(taken_of_one_hash(with(R"(,"n":32)", false)), 7u);
+  EXPECT_EQ(taken_of_one_hash(with("", true)), 7u);
+  EXPECT_EQ(taken_of_one_hash(with(R"(,"n":4096)", true)), 7u);
+  EXPECT_EQ(taken_of_one_hash(with("", false)), 24u) << "its first values may be equal";
+  EXPECT_EQ(taken_of_one_hash(with(R"(,"n":4096)", false)), 24u);
+  EXPECT_EQ(taken_of_one_hash([](int) { return R"("n":32,"min":0,"max":1)"; }), 24u);
 }
 
 }  // namespace
