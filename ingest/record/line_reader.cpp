@@ -372,8 +372,10 @@ void LineReader::set_values(TraceRow& row) {
   if (take_sketch(own, row.n.value_or(-1))) row.sketch = &batch->sketches.emplace_back(own);
   if (fields.values_key == kNoKey) return;
   if (!row.sketch) derive_from_values(row);
-  if (fields.values_nonfinite &&
-      (line_algo != kWholeRowHash || row.nan.value_or(0) + row.inf.value_or(0) <= 0)) {
+  const bool may_be_nonfinite =
+      line_algo == kWholeRowHash &&
+      (row.nan.value_or(0) + row.inf.value_or(0) > 0 || says_masked(fields.token[kExtra]));
+  if (fields.values_nonfinite && !may_be_nonfinite) {
     row.flags |= kFlagNonfiniteStatistic;
   }
   batch->kept_bytes += fields.values.size() * sizeof(float);

@@ -381,6 +381,18 @@ TEST(Record, SegmentsTakeTheNamesOfTheDocument) {
   EXPECT_EQ(lines.batch.prompts[2].name, "seg2");
 }
 
+TEST(Record, ASampleOfAMaskedRowMayBeInfinite) {
+  const auto flags = [](const std::string& more) {
+    Lines lines;
+    lines.add(stage(R"(,"hash":7,"hash_algo":"greta-1","n":4,"min":0,"max":1,"inf":0,"nan":0)"
+                    R"(,"sample":[0,-Infinity])" +
+                    more));
+    return lines.batch.rows.at(0).flags;
+  };
+  EXPECT_EQ(flags(R"(,"extra":{"masked":3})") & kFlagNonfiniteStatistic, 0);
+  EXPECT_NE(flags("") & kFlagNonfiniteStatistic, 0);
+}
+
 /// Number of rows taken of 24 that state one hash.
 size_t taken_of_one_hash(const std::function<std::string(int layer)>& statistics) {
   Lines lines;
