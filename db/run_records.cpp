@@ -135,8 +135,7 @@ std::string canonical_dtype(std::string_view spelling) {
   if (text == "half") return "f16";
   if (text == "float") return "f32";
   if (text == "double") return "f64";
-  for (const auto& [name, start] :
-       {std::pair("bfloat", "bf"), std::pair("float", "f"), std::pair("fp", "f")}) {
+  for (const auto& [name, start] : {std::pair("bfloat", "bf"), std::pair("float", "f")}) {
     if (text.starts_with(name)) return start + text.substr(std::string_view(name).size());
   }
   return text;

@@ -3,8 +3,8 @@
 -- are waived (view waived) left out of both. What is waived counts again once its last day is over.
 CREATE VIEW gate AS
 WITH
-  -- runs of the experiment that differ from the run n in one field of the lineage alone; SQLite resolves n where this is
-  -- used. spelling: one of the two does not state it, so it may be the same; seeds are chosen
+  -- runs of the experiment that differ from the run n in one field of the lineage alone (spelling: which one of the two does
+  -- not state, so that it may be the same; seeds are chosen); SQLite resolves n where this is used
   beside(field, value, spelling) AS NOT MATERIALIZED (
     SELECT max(f.field), max(f.other), max(f.field <> 'seed' AND (f.other IS NULL OR f.own IS NULL))
     FROM (
@@ -36,8 +36,7 @@ SELECT
     ELSE c.change
   END AS change,                                       -- see view change: what is waived is told, too; NULL: no baseline
   a.name AS baseline,                                  -- run.name of what it is compared with; NULL: nothing, so its own verdict alone counts
-  CASE WHEN x.baseline_id IS NOT NULL AND c.change IS NULL THEN 'how they compare was not worked out' WHEN c.change = 'INCOMPARABLE' THEN coalesce(c.why_not,
-    (SELECT 'it is not whole: ' || s.incomplete_why FROM run_state s WHERE s.run_id = x.baseline_id)) END AS why_not, -- why the two cannot be compared
+  CASE WHEN x.baseline_id IS NOT NULL AND c.change IS NULL THEN 'how they compare was not worked out' WHEN c.change = 'INCOMPARABLE' THEN coalesce(c.why_not, (SELECT 'it is not whole: ' || s.incomplete_why FROM run_state s WHERE s.run_id = x.baseline_id)) END AS why_not, -- why the two cannot be compared
   v.drift - g.drift AS waived,                         -- pairs of the run that are waived: they fail the strict verdict
   g.strict_first_fail AS strict_first_fail,            -- cause of the first fail that is not waived
   (SELECT k.root_cause FROM cause k WHERE k.name = g.strict_first_fail) AS strict_root_cause, -- what the cause means

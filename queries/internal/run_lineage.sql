@@ -1,18 +1,18 @@
--- Which lineage a run belongs to: runs of one experiment, mode, backend, dtype, model and suite, as the
--- run itself states them, in small letters; '-' where it does not. The KV cache's type follows where it is not f32, which is
+-- Which lineage a run belongs to: runs of one experiment, mode, backend, dtype, model and suite, as the run itself states
+-- them, in small letters and fp16 as f16; '-' where it does not. The KV cache's type follows where it is not f32, which is
 -- what nothing said of it means. lineage_member has the rows of it, kept by triggers.
 CREATE VIEW run_lineage AS
 SELECT
   r.id AS run_id,
   r.experiment || lower('/' || ifnull(r.mode, '-') || '/' || ifnull(
     (SELECT trim(a.value, ' ' || char(9)) FROM attribute a WHERE a.run_id = r.id AND a.dim = 'backend' ORDER BY a.rank, a.value LIMIT 1), '-')
-  || '/' || ifnull(r.dtype, '-') || '/' || coalesce(
+  || '/' || ifnull(replace(r.dtype, 'fp', 'f'), '-') || '/' || coalesce(
     (SELECT trim(a.value, ' ' || char(9)) FROM attribute a WHERE a.run_id = r.id AND a.dim = 'model' ORDER BY a.rank, a.value LIMIT 1),
     (SELECT a.value FROM attribute a WHERE a.run_id = r.id AND a.dim = 'model_file' ORDER BY a.rank, a.value LIMIT 1), '-')
   || '/' || ifnull(
     (SELECT trim(a.value, ' ' || char(9)) FROM attribute a WHERE a.run_id = r.id AND a.dim = 'suite' ORDER BY a.rank, a.value LIMIT 1), '-')
   || ifnull(
-    (SELECT '/kv_cache=' || nullif(a.value, 'f32') FROM attribute a
+    (SELECT '/kv_cache=' || nullif(replace(a.value, 'fp', 'f'), 'f32') FROM attribute a
      WHERE a.run_id = r.id AND a.dim = 'kv_cache' ORDER BY a.rank, a.value LIMIT 1), '')) AS lineage,
   EXISTS (SELECT 1 FROM attribute a WHERE a.run_id = r.id AND a.dim = 'inject'
     AND a.value LIKE '%@%') AS injected,  -- rope_theta@decode:layer=2; "none" is no fault
