@@ -12,6 +12,10 @@
 namespace greta {
 namespace {
 
+void in_small_letters(std::string& text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
 std::optional<std::string> null_if_empty(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional(text);
 }
@@ -129,9 +133,7 @@ std::optional<Process> process_of_run(SQLite::Database& db, int64_t run_id) {
 std::string canonical_dtype(std::string_view spelling) {
   std::string text(spelling.substr(spelling.rfind('.') + 1));  // torch.float32
   text.erase(std::remove(text.begin(), text.end(), ' '), text.end());
-  std::transform(text.begin(), text.end(), text.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
+  in_small_letters(text);
   if (text == "half") return "f16";
   if (text == "float") return "f32";
   if (text == "double") return "f64";
@@ -148,7 +150,7 @@ std::string canonical(std::string_view dim, std::string_view value) {
   if (dim == "dtype" || dim == "kv_cache") return canonical_dtype(value);
   std::string text(value);
   if (dim == "commit" && text.find_first_not_of("0123456789abcdefABCDEF") == text.npos) {
-    for (char& c : text) c = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+    in_small_letters(text);
   }
   return text;
 }

@@ -8,16 +8,16 @@
 namespace greta {
 namespace {
 
-/// What printed digits, another order of a sum or 16-bit arithmetic may make of a number.
+/// Part of a number that printed digits, another order of a sum or 16-bit arithmetic change.
 constexpr double kSlack = 2e-2;
-/// What four decimals make of one.
+/// Change of a number by printing four decimals.
 constexpr double kDecimals = 5.1e-5;
 
 bool is_beyond(double value, double most) {
   return value > most + kSlack * std::fabs(most) + kDecimals;
 }
 
-/// Of its largest value.
+/// Size of the largest value that the row states.
 double size_of(const TraceRow& row) {
   return std::max(std::fabs(row.min.value_or(0)), std::fabs(row.max.value_or(0)));
 }

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kMostRunsFetched = 200'000;
 constexpr uint64_t kMostRowsFetched = 20'000'000;
 
-/// Of runs of a JSON array, those whose drift a page of a history draws: as History reads them.
+/// Runs of a JSON array whose drift a page of a history draws: as History reads them.
 constexpr const char* kNewestDrifting =
     "SELECT run_id FROM (SELECT h.run_id AS run_id, row_number() OVER newest AS nth,"
     " sum(h.pairs + 2 * (SELECT sum(c.fail) FROM verdict c WHERE c.run_id = h.run_id AND c.level ="

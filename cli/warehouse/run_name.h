@@ -23,7 +23,7 @@ enum class Repeats {
   kLatest,  ///< only the one of the highest number; #10 is after #2
 };
 
-/// What a text may name.
+/// Things that a text may name.
 enum class Naming {
   kAny,  ///< a run or an experiment by its exact name, else the one run whose name contains it
   kRun,  ///< a run by its exact name: where a wrong run would be worse than an error

@@ -119,8 +119,7 @@ DatabaseStore::DatabaseStore(const std::filesystem::path& path, const RunRecord&
   sqlite3_progress_handler(db_.getHandle(), 0, nullptr, nullptr);
 }
 
-/// Adds the run, status running, with its source and its attributes.
-/// A dtype that no tolerance knows would leave every difference of the run undecided.
+/// Refuses a dtype that no tolerance knows: every difference of the run would stay undecided.
 void check_dtype(SQLite::Database& db, const std::string& dtype) {
   if (dtype.empty()) return;
   SQLite::Statement known(db,
@@ -135,6 +134,7 @@ void check_dtype(SQLite::Database& db, const std::string& dtype) {
                               " 0.03` says up to which distance a difference is rounding");
 }
 
+/// Adds the run, status running, with its source and its attributes.
 void DatabaseStore::begin(const RunRecord& run) {
   check_dtype(db_, run.dtype);
   const auto known = [](const std::string& text) {

@@ -172,7 +172,7 @@ void take_time(std::string& text, const char* name) {
 
 /// Puts a hash into small letters.
 void take_sha256(std::string& text, const char* name) {
-  for (char& c : text) c = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+  text = text::to_lower(text);
   check(text.empty() ||
             (text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos),
         std::string(name) + " is not 64 hexadecimal digits");

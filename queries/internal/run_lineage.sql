@@ -1,4 +1,4 @@
--- Which lineage a run belongs to: runs of one experiment, mode, backend, dtype, model and suite, as the run itself states
+-- The lineage of a run: runs of one experiment, mode, backend, dtype, model and suite, as the run itself states
 -- them, in small letters and fp16 as f16; '-' where it does not. The KV cache's type follows where it is not f32, which is
 -- what nothing said of it means. lineage_member has the rows of it, kept by triggers.
 CREATE VIEW run_lineage AS

@@ -1,4 +1,4 @@
-// What one machine pushes changes no answer about the runs of another.
+// A push of one machine changes no answer about the runs of another.
 #include <algorithm>
 
 #include "db/definitions.h"

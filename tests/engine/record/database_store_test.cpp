@@ -109,7 +109,7 @@ TEST_F(RunInDatabase, OnlyARunThatIsLeftBehindIsReplaced) {
     record.replaces_failed = replaces;
     return std::make_unique<RunQueue>(store_in_database(file(), record));
   };
-  /// Whether the refusal says that it would replace the run.
+  /// True if the refusal says that it would replace the run.
   const auto refused = [&](bool replaces) -> std::string {
     try {
       begin(replaces);
