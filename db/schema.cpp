@@ -112,11 +112,8 @@ void convert_sketches(SQLite::Database& db) {
   rows.reset();
 }
 
-/// Brings the tables of a file of format version 8 or 9 to version 10, inside the caller's
-/// transaction. Every view of the file goes, also one that is not greta's.
-void migrate_to_10(SQLite::Database& db) {
-  check_migratable(db);
-  drop_triggers_and_views(db);
+/// Brings rows and sketches of a file of format version 8 or 9 into the tables of this build.
+void migrate_rows(SQLite::Database& db) {
   for (const char* table : {"trace_row", "sketch", "difference"}) {
     db.exec(std::string("ALTER TABLE ") + table + " RENAME TO " + table + "_9");
   }
@@ -127,11 +124,22 @@ void migrate_to_10(SQLite::Database& db) {
   }
   convert_sketches(db);
   db.exec(sql_of_file("db/sql/migrate_9_to_10.sql"));
-  for (const std::string table : {"edge", "finding"}) {  // which the program brings with it
-    db.exec("DELETE FROM " + table + "; INSERT INTO " + table + " " + shipped_rows(table));
-  }
   db.exec(find_definition("standing")->sql);
   correct_standings(db);
+}
+
+/// Brings the tables of a file of an older format version to this one, inside the caller's
+/// transaction. Every view of the file goes, also one that is not greta's.
+void migrate_tables(SQLite::Database& db) {
+  check_migratable(db);
+  drop_triggers_and_views(db);
+  if (pragma(db, "user_version") < 10) migrate_rows(db);
+  for (const std::string table : {"class", "edge", "finding"}) {  // which the program brings
+    db.exec("DROP TABLE " + table);
+    db.exec(find_definition(table)->sql);
+    db.exec("INSERT INTO " + table + " " + shipped_rows(table));
+  }
+  db.exec("DELETE FROM verdict; DELETE FROM run_change");
   db.exec("PRAGMA user_version = " + std::to_string(kSchemaVersion));
 }
 
@@ -206,7 +214,7 @@ void bring_to_this_build(SQLite::Database& db) {
   db.exec("PRAGMA foreign_keys = OFF");  // takes no effect within the transaction
   try {
     in_transaction(db, [&db] {
-      if (pragma(db, "user_version") < kSchemaVersion) migrate_to_10(db);
+      if (pragma(db, "user_version") < kSchemaVersion) migrate_tables(db);
       const std::vector<DefinitionDifference> differences = definition_differences(db);
       if (any_table(differences)) throw_beyond_repair(db, differences);
       if (differences.empty() && is_of_this_build(db)) return;

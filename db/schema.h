@@ -12,7 +12,7 @@
 namespace greta {
 
 /// PRAGMA user_version of files that this build reads and writes.
-inline constexpr int kSchemaVersion = 10;
+inline constexpr int kSchemaVersion = 11;
 /// PRAGMA application_id: "gret".
 inline constexpr int kApplicationId = 0x67726574;
 

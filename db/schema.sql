@@ -112,6 +112,8 @@ CREATE TABLE edge (
   from_id INTEGER NOT NULL REFERENCES tensor(id),
   layer   TEXT NOT NULL CHECK (layer IN ('same', 'previous', 'last')), -- where from_id lives
   kind    TEXT NOT NULL CHECK (kind IN ('input', 'copy', 'alias', 'weight', 'state')), -- copy: the same values; alias: by way of another copy; state: what earlier tokens left, which is not always traced
+  passes  TEXT NOT NULL CHECK (passes IN ('relative', 'absolute', 'stored')), -- what of a difference of from_id passes on: relative L2; the greatest absolute distance of two values; relative, and to_id is stored in the type of the cache
+  gain    REAL NOT NULL,                          -- that much of it, times this, explains a relative L2 difference of to_id
   PRIMARY KEY (to_id, from_id, layer)
 ) STRICT, WITHOUT ROWID;
 
@@ -696,10 +698,13 @@ CREATE TRIGGER prompt_deleted AFTER DELETE ON prompt BEGIN DELETE FROM verdict W
 CREATE TRIGGER ingest_run_inserted AFTER INSERT ON ingest_run BEGIN DELETE FROM verdict WHERE run_id = NEW.run_id; END;
 CREATE TRIGGER ingest_error_inserted AFTER INSERT ON ingest_error BEGIN DELETE FROM verdict WHERE true; END;
 CREATE TRIGGER ingest_error_updated AFTER UPDATE ON ingest_error BEGIN DELETE FROM verdict WHERE true; END;
--- Somebody sets a tolerance, measures a model, or accepts differences for a while.
+-- Somebody sets a tolerance, says what explains a difference, measures a model, or accepts differences for a while.
 CREATE TRIGGER tolerance_inserted AFTER INSERT ON tolerance BEGIN DELETE FROM verdict WHERE true; END;
 CREATE TRIGGER tolerance_updated AFTER UPDATE ON tolerance BEGIN DELETE FROM verdict WHERE true; END;
 CREATE TRIGGER tolerance_deleted AFTER DELETE ON tolerance BEGIN DELETE FROM verdict WHERE true; END;
+CREATE TRIGGER edge_inserted AFTER INSERT ON edge BEGIN DELETE FROM verdict WHERE true; END;
+CREATE TRIGGER edge_updated AFTER UPDATE ON edge BEGIN DELETE FROM verdict WHERE true; END;
+CREATE TRIGGER edge_deleted AFTER DELETE ON edge BEGIN DELETE FROM verdict WHERE true; END;
 CREATE TRIGGER noise_floor_inserted AFTER INSERT ON noise_floor BEGIN
   DELETE FROM verdict WHERE run_id IN (SELECT run_id FROM attribute WHERE dim IN ('model_root', 'model_sha256') AND value = NEW.model_sha256); END;
 CREATE TRIGGER noise_floor_updated AFTER UPDATE ON noise_floor BEGIN

@@ -5,8 +5,8 @@ SELECT
   d.run AS run,                                        -- run.name
   t.name AS tensor,                                    -- canonical
   d.differ AS differ,                                  -- pairs of it that are not MATCH
-  d.rounding AS rounding,                              -- of those, DRIFT within tolerance
-  d.divergent AS divergent,                            -- DRIFT beyond it
+  d.rounding AS rounding,                              -- of those, DRIFT within tolerance or EXPLAINED
+  d.divergent AS divergent,                            -- DRIFT beyond that
   d.nonfinite AS nonfinite,                            -- NaN or inf
   d.rel_l2 AS rel_l2,                                  -- of the furthest apart: distance over its norm; NULL: nothing measures any
   d.tolerance AS tolerance,                            -- of that: what rounding may amount to; NULL: not known
@@ -18,7 +18,7 @@ SELECT
 FROM (
   SELECT
     s.run_id AS run_id, s.run AS run, s.key_tensor_id AS tensor_id, count(*) AS differ,
-    sum(s.status = 'DRIFT' AND s.class IS 'ROUNDING') AS rounding, sum(s.class IS 'DIVERGENT') AS divergent,
+    sum(s.status = 'DRIFT' AND s.grade = 1) AS rounding, sum(s.class IS 'DIVERGENT') AS divergent,
     sum(s.status = 'NONFINITE') AS nonfinite,
     -- SQLite takes the other columns from the row that has the maximum, and works a distance out wherever
     -- it is named

@@ -43,12 +43,16 @@ FROM (
   FROM (
     SELECT
       f.*, h.column1 AS gate,
-      f.blamed AND NOT f.waived AND (h.column1 = 'strict' OR f.class IS NULL OR f.class = 'DIVERGENT') AS fails,
+      f.blamed AND NOT f.waived AND (h.column1 = 'strict' OR f.class IS NULL OR f.counts_as = 'DIVERGENT') AS fails,
       CASE WHEN h.column1 = 'strict' THEN f.status = 'INCOMPARABLE'
         ELSE NOT f.waived AND (f.class = 'UNKNOWN' OR f.status = 'INCOMPARABLE' AND f.class IS NULL) END AS undecided,
       (SELECT k.ord FROM tensor k WHERE k.id = f.tensor_id) AS ord,
       (SELECT m.name FROM tensor_name m WHERE m.id = f.name_id) AS tensor
     FROM (
+      SELECT
+        u.*, CASE WHEN u.class IS NOT 'EXPLAINED' THEN u.class  -- as in verdict_count
+          WHEN max(u.class = 'DIVERGENT') OVER (PARTITION BY u.run_id, u.run, u.prompt_id, u.prompt) THEN 'DIVERGENT' ELSE 'ROUNDING' END AS counts_as
+      FROM (
       -- SQLite takes the other columns from the row that has the maximum
       SELECT
         s.run_id AS run_id, s.run AS run, s.key_prompt_id AS prompt_id, q.name AS prompt, s.key_layer AS layer,
@@ -81,7 +85,7 @@ FROM (
       JOIN run r ON r.id = o.run_id
       JOIN prompt q ON q.id = o.prompt_id
       LEFT JOIN tensor_name n ON n.id = o.name_id
-      WHERE o.status <> 'DECODE_ONLY'
+      WHERE o.status <> 'DECODE_ONLY') u
     ) f
     CROSS JOIN (VALUES ('strict'), ('numeric')) h
   ) t

@@ -12,7 +12,7 @@ SELECT
   m.name AS tensor,                                    -- as the prefill row names it
   t.name AS canonical_tensor,                          -- first name of the trace point
   s.status AS status,                                  -- MISSING, DECODE_ONLY, PREFILL_ONLY, AMBIGUOUS, CONFLICT, NONFINITE, INCOMPARABLE, MATCH, DRIFT
-  s.class AS class,                                    -- of a DRIFT: ROUNDING, DIVERGENT, UNKNOWN; of an INCOMPARABLE: ROUNDING when sketches are all that compares, and equal
+  s.class AS class,                                    -- of a DRIFT: ROUNDING, EXPLAINED (beyond the tolerance, but no further than its inputs' differences explain), DIVERGENT, UNKNOWN; of an INCOMPARABLE: ROUNDING when sketches are all that compares, and equal
   s.origin AS origin,                                  -- ORIGIN, PROPAGATED, UNSAMPLED; NULL for what did not fail
   CASE WHEN s.compared AND s.report_source_id IS NULL THEN s.inputs_complete ELSE 0 END AS inputs_complete, -- 1 when the direct inputs were traced on both sides
   CASE WHEN s.compared THEN s.scope END AS scope,      -- full (the whole row), prefix (the values that a historical hash covers), sample: what was compared
@@ -24,6 +24,7 @@ SELECT
   CASE WHEN s.decode_hash IS NOT NULL THEN printf('%llu', s.decode_hash) END AS decode_hash,    -- unsigned decimal
   s.rel_l2 AS rel_l2,                                  -- relative L2 distance, see measure; NULL when there is nothing to measure with or a value is not finite
   s.tolerance AS tolerance,                            -- rel_l2 up to which a DRIFT is ROUNDING
+  s.explained AS explained,                            -- beyond that, what its inputs' differences explain: up to their sum a DRIFT is EXPLAINED
   s.numeric_origin AS numeric_origin,                  -- as origin, rounding inputs counting as clean
   CASE
     WHEN s.report_source_id IS NOT NULL THEN s.report_details

@@ -9,7 +9,7 @@ SELECT
   p.origin AS origin,                                  -- ORIGIN, PROPAGATED, UNSAMPLED; NULL for what did not fail
   p.caused_by AS caused_by,                            -- nearest traced input that differs: tensor@layer
   p.pos_id AS pos_id,                                  -- absolute 0-based position
-  p.class AS class,                                    -- ROUNDING, DIVERGENT, UNKNOWN
+  p.class AS class,                                    -- ROUNDING, EXPLAINED, DIVERGENT, UNKNOWN
   p.inputs_complete AS inputs_complete,                -- 0: the origin may lie in a tensor or layer that was not traced
   p.rel_l2 AS rel_l2,                                  -- relative L2 distance
   p.forward_layer AS forward_layer,                    -- forward order: this, then the tensor

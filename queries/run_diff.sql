@@ -12,7 +12,7 @@ SELECT
   s.layer AS layer,                                    -- -1: after the stack, in old files
   t.name AS tensor,                                    -- canonical
   CASE WHEN s.status <> 'ALONE' THEN s.status WHEN d.column1 THEN 'ONLY_B' ELSE 'ONLY_A' END AS status, -- MATCH, DRIFT, NONFINITE, AMBIGUOUS, CONFLICT, INCOMPARABLE (also another token), ONLY_A, ONLY_B
-  s.class AS class,                                    -- of a DRIFT: ROUNDING, DIVERGENT, UNKNOWN, by the tolerance of the coarser arithmetic of the two
+  s.class AS class,                                    -- of a DRIFT: ROUNDING, EXPLAINED, DIVERGENT, UNKNOWN, by the tolerance of the coarser arithmetic of the two
   s.rel_l2 AS rel_l2,                                  -- estimated relative L2 distance, NULL when there is nothing to measure with
   CASE WHEN s.x_hash IS NOT NULL AND NOT d.column1 THEN printf('%llu', s.x_hash) END AS hash_a, -- unsigned decimal
   CASE WHEN d.column1 AND s.x_hash IS NOT NULL THEN printf('%llu', s.x_hash)

@@ -145,8 +145,10 @@ void add_pairs_command(CLI::App& app, Options& options) {
       ->check(CLI::IsMember({"MATCH", "DRIFT", "NONFINITE", "AMBIGUOUS", "CONFLICT", "INCOMPARABLE",
                              "MISSING", "DECODE_ONLY", "PREFILL_ONLY"}))
       ->option_text("STATUS");
-  command->add_option("--class", a.grade, "Only drifts of this class: ROUNDING, DIVERGENT, UNKNOWN")
-      ->check(CLI::IsMember({"ROUNDING", "DIVERGENT", "UNKNOWN"}))
+  command
+      ->add_option("--class", a.grade,
+                   "Only drifts of this class: ROUNDING, EXPLAINED, DIVERGENT, UNKNOWN")
+      ->check(CLI::IsMember({"ROUNDING", "EXPLAINED", "DIVERGENT", "UNKNOWN"}))
       ->option_text("CLASS");
   command->add_option("--cause", a.cause, "Only this cause: ATTN_OUT_DRIFT, ...")
       ->check(offers_rows("SELECT name FROM cause"))

@@ -83,6 +83,8 @@ void add_shape_options(CLI::App& command, SynthArguments& arguments) {
   real("--rope-theta", &SynthShape::rope_theta, "Base frequency of RoPE");
   real("--rope-factor", &SynthShape::rope_factor, "How far RoPE scaling stretches (4)");
   real("--rope-attn-factor", &SynthShape::rope_attn_factor, "Cosines and sines times X (1)");
+  real("--score-deviation", &SynthShape::score_deviation,
+       "Deviation of attention scores before softmax (1.5)");
   add("--rope-scaling", &SynthShape::rope_scaling, "linear or yarn")
       ->check(CLI::IsMember({"linear", "yarn"}))
       ->option_text("NAME");

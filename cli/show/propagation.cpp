@@ -29,8 +29,8 @@ void Propagation::load_nodes(const std::string& prompt) {
           ") SELECT p.prompt, p.layer, p.tensor, p.canonical_tensor, count(*),"
           "  sum(p.status = 'DRIFT'), sum(p.status = 'NONFINITE'), sum(p.status = 'AMBIGUOUS'),"
           "  sum(p.status = 'CONFLICT'), sum(p.status = 'MISSING'), sum(p.status = 'INCOMPARABLE'),"
-          "  max(CASE p.class WHEN 'DIVERGENT' THEN 3 WHEN 'UNKNOWN' THEN 2 WHEN 'ROUNDING' THEN 1"
-          " END),"
+          "  max(CASE p.class WHEN 'DIVERGENT' THEN 4 WHEN 'UNKNOWN' THEN 3 WHEN 'EXPLAINED' THEN 2"
+          " WHEN 'ROUNDING' THEN 1 END),"
           "  max(CASE p.origin WHEN 'ORIGIN' THEN 3 WHEN 'UNSAMPLED' THEN 2 WHEN 'PROPAGATED' THEN"
           " 1 END),"
           "  min(p.caused_by)" +
@@ -41,7 +41,7 @@ void Propagation::load_nodes(const std::string& prompt) {
   if (!prompt.empty()) rows.bind(2, prompt);
   constexpr const char* kStatus[] = {"DRIFT",    "NONFINITE", "AMBIGUOUS",
                                      "CONFLICT", "MISSING",   "INCOMPARABLE"};
-  constexpr const char* kClass[] = {"", "ROUNDING", "UNKNOWN", "DIVERGENT"};
+  constexpr const char* kClass[] = {"", "ROUNDING", "EXPLAINED", "UNKNOWN", "DIVERGENT"};
   constexpr const char* kOrigin[] = {"", "PROPAGATED", "UNSAMPLED", "ORIGIN"};
   while (rows.step()) {
     Node node;

@@ -10,6 +10,7 @@ FROM (VALUES
   ('UNKNOWN', 'open', 50, 'u'), ('DRIFT UNKNOWN', 'open', 50, 'u'),
   ('INCOMPLETE', 'open', 50, 'u'), ('NO_EVIDENCE', 'open', 50, 'u'), ('UNJUDGED', 'open', 50, 'u'),
   ('INCOMPARABLE', 'open', 40, 'i'),
+  ('EXPLAINED', 'rounding', 34, 'r'), ('DRIFT EXPLAINED', 'rounding', 34, 'r'),
   ('FIXED', 'good', 36, 'm'), ('ROUNDING', 'rounding', 33, 'r'), ('DRIFT ROUNDING', 'rounding', 33, 'r'),
   ('PASS ROUNDING', 'rounding', 33, 'r'), ('STRUCTURAL_DRIFT', 'rounding', 33, 'r'),
   ('PASS', 'good', 20, 'm'), ('MATCH', 'good', 20, 'm'), ('SAME', 'good', 20, 'm'), ('ALIGNED', 'good', 20, 'm'),

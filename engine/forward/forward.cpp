@@ -13,11 +13,6 @@ namespace greta {
 
 using enum TracePoint;
 
-std::string arithmetic_of(const Backend& backend, const ForwardOptions& options) {
-  const std::string of_routes = backend.arithmetic(options.routes);
-  return options.kv_cache == KvType::kF16 && of_routes == "f32" ? "f16" : of_routes;
-}
-
 Forward::Forward(const Model& model, const ModelWeights& weights, Backend& backend, KvCache& cache,
                  ForwardOptions options)
     : model_(model),

@@ -26,10 +26,6 @@ struct ForwardOptions {
   KvType kv_cache = KvType::kF32;  ///< of the cache that whoever computes by these makes
 };
 
-/// What tolerances go by: Backend::arithmetic() of the routes, and f16 at least where keys and
-/// values are rounded to that.
-std::string arithmetic_of(const Backend& backend, const ForwardOptions& options);
-
 /// The forward pass of Llama (Touvron et al. 2023) and of what differs from it by an Architecture
 /// only, the same lines for every backend.
 class Forward {

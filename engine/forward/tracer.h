@@ -145,6 +145,8 @@ class Tracer {
   Tracer(TraceSelection selection, Backend& backend, const RowComparison& comparison = {});
 
   const TraceSelection& selection() const { return selection_; }
+  /// Traces other points and layers from the next batch on.
+  void select(TraceSelection selection) { selection_ = std::move(selection); }
 
   /// Forgets the rows that wait for their other side: other prompts begin. Not while a batch waits
   /// to be taken.

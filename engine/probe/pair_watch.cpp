@@ -55,6 +55,14 @@ void PairWatch::look(const TraceRecord& row) {
   waiting_.erase(other);
 }
 
+void RestOfRows::rows(size_t prompt, std::vector<TraceRecord> rows) {
+  std::erase_if(rows, [this](const TraceRecord& row) {
+    const bool everywhere = trace_point_stage(row.point) != Stage::kLayer;
+    return selection_.wants(row.point) && (everywhere || selection_.wants_layer(row.layer));
+  });
+  if (!rows.empty()) sink_.rows(prompt, std::move(rows));
+}
+
 void RepeatedRows::rows(size_t prompt, std::vector<TraceRecord> rows) {
   std::vector<TraceRecord> kept;
   for (TraceRecord& row : rows) {

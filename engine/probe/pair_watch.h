@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "engine/forward/tracer.h"
 #include "engine/run/trace_sink.h"
 #include "kernels/fingerprint/fingerprint.h"
 
@@ -53,6 +54,23 @@ class PairWatch {
   std::vector<double> tolerances_;
   std::map<PairPlace, Fingerprint> waiting_;  // for the row of the other side
   std::optional<PairPlace> first_;
+};
+
+/// Gives another sink the rows that a selection leaves out, and nothing else.
+class RestOfRows final : public TraceSink {
+ public:
+  RestOfRows(const TraceSelection& selection, TraceSink& sink)
+      : selection_(selection), sink_(sink) {}
+
+  size_t begin_prompt(const PromptRecord&) override { return 0; }
+  void rows(size_t prompt, std::vector<TraceRecord> rows) override;
+  void readout(size_t, const ReadoutRecord&) override {}
+  void attribute(const std::string&, const std::string&) override {}
+  void end(bool) override {}
+
+ private:
+  const TraceSelection& selection_;
+  TraceSink& sink_;
 };
 
 /// Gives another sink the rows of one place as those of a repeat, and nothing else.

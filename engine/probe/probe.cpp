@@ -97,6 +97,7 @@ void Probe::run(std::span<const ProbePrompt> together, TraceSink& sink) {
   if (shares_ && !is_invariant()) sink.attribute("prefilled_together", names_of(together));
   repeat_ = 0;
   run_once(all);
+  trace_rest(all, sink);
   repeat_failing(all, sink);
 }
 
@@ -113,6 +114,30 @@ std::vector<Probe::Member> Probe::members_of(std::span<const ProbePrompt> togeth
     row += member.cache_rows;
   }
   return all;
+}
+
+/// Runs prompts again that have a pair beyond rounding, and traces what the selection left out: a
+/// difference is judged by those of its inputs, and located between two traced rows.
+void Probe::trace_rest(std::vector<Member>& all, TraceSink& sink) {
+  TraceSelection rest = options_.selection;
+  rest.layers.clear();
+  const int64_t per_position = std::max(model_.config().n_heads, model_.config().kv_dim());
+  if (cache_.rows() * per_position <= static_cast<int64_t>(kMaxFingerprintValues)) {
+    rest.points.clear();
+  }
+  const auto n_rows = [this](const TraceSelection& selection) {
+    return selection.plan(model_.config().n_layers).size();
+  };
+  const auto fails = [](const Member& member) { return member.watch.first().has_value(); };
+  if (std::ranges::none_of(all, fails) || n_rows(rest) == n_rows(options_.selection)) return;
+  std::deque<RestOfRows> wanted;
+  for (Member& member : all) {
+    member.sink = fails(member) ? &wanted.emplace_back(options_.selection, sink) : nullptr;
+    if (member.sink != nullptr) sink.attribute("traced_whole", member.prompt->name);
+  }
+  tracer_.select(std::move(rest));
+  run_once(all);
+  tracer_.select(options_.selection);
 }
 
 /// Runs prompts again that have a pair beyond rounding, with all that they were computed with.

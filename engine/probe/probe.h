@@ -171,6 +171,7 @@ class Probe {
   };
   std::vector<Member> members_of(std::span<const ProbePrompt> together) const;
   void run_once(std::vector<Member>& all);
+  void trace_rest(std::vector<Member>& all, TraceSink& sink);
   void repeat_failing(std::vector<Member>& all, TraceSink& sink);
   void decode_all(const Members& members);
   void generate(Members members, bool traced);

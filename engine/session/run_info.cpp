@@ -75,7 +75,7 @@ RunRecord make_run_record(const RunSetup& setup, const Session& session,
                           const std::vector<std::pair<std::string, std::string>>& environment) {
   const Backend& backend = session.backend();
   RunRecord run = begin_record(setup);
-  run.dtype = arithmetic_of(backend, forward);
+  run.dtype = backend.arithmetic(forward.routes);
   const std::vector<std::pair<std::string, std::string>> facts = {
       {"backend", backend.name()},
       {"device", backend.device()},

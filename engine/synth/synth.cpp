@@ -108,19 +108,20 @@ class Plan {
     };
     const int64_t q_dim = s.n_heads * s.head_dim, kv_dim = s.n_kv_heads * s.head_dim;
     // Inputs have rms 1, so a deviation of 1/√cols gives outputs of rms 1. Scores are
-    // Σ q·k / √head_dim: q and k of rms √1.5 give them a deviation of 1.5. silu(gate)·up has rms
-    // 0.6, and both branches add a few tenths to the residual stream.
+    // Σ q·k / √head_dim: q and k of rms √1.5 give them a deviation of 1.5, and a larger q more.
+    // silu(gate)·up has rms 0.6, and both branches add a few tenths to the residual stream.
+    const double sharper = s.score_deviation / 1.5;
     norm(prefix + "attn_norm.weight", s.dim);
-    add("attn_q", s.dim, q_dim, std::sqrt(1.5) / root(s.dim));
+    add("attn_q", s.dim, q_dim, sharper * std::sqrt(1.5) / root(s.dim));
     add("attn_k", s.dim, kv_dim, std::sqrt(1.5) / root(s.dim));
     add("attn_v", s.dim, kv_dim, 1 / root(s.dim));
     if (architecture_.has_qkv_bias) {
-      bias(prefix + "attn_q.bias", q_dim);
+      bias(prefix + "attn_q.bias", q_dim, sharper);
       bias(prefix + "attn_k.bias", kv_dim);
       bias(prefix + "attn_v.bias", kv_dim);
     }
     if (architecture_.has_qk_norm) {
-      norm(prefix + "attn_q_norm.weight", s.head_dim, std::sqrt(1.5));
+      norm(prefix + "attn_q_norm.weight", s.head_dim, sharper * std::sqrt(1.5));
       norm(prefix + "attn_k_norm.weight", s.head_dim, std::sqrt(1.5));
     }
     add("attn_output", q_dim, s.dim, 0.6 / root(q_dim));
@@ -142,7 +143,9 @@ class Plan {
     constexpr double kUnit = 0.1 / kBellDeviation;
     vector(std::move(name), n, static_cast<int32_t>(mean / kUnit), kUnit);
   }
-  void bias(std::string name, int64_t n) { vector(std::move(name), n, 0, 0.2 / kBellDeviation); }
+  void bias(std::string name, int64_t n, double times = 1) {
+    vector(std::move(name), n, 0, times * 0.2 / kBellDeviation);
+  }
 
   void vector(std::string name, int64_t n, int32_t centre, double unit) {
     tensors_.push_back(
@@ -178,7 +181,8 @@ void check_shape(const SynthShape& shape) {
   }
   for (const auto& [name, value] : {std::pair("rope_theta", shape.rope_theta),
                                     {"rope_factor", shape.rope_factor},
-                                    {"rope_attn_factor", shape.rope_attn_factor}}) {
+                                    {"rope_attn_factor", shape.rope_attn_factor},
+                                    {"score_deviation", shape.score_deviation}}) {
     if (!(value > 0) || !std::isfinite(value)) {
       throw std::invalid_argument(std::string(name) + " must be positive and finite");
     }

@@ -32,6 +32,7 @@ struct SynthShape {
   double rope_factor = 4;         ///< of that
   double rope_attn_factor = 1;    ///< 1: the file does not say
   int64_t original_context = 0;   ///< of yarn; 0: the file does not say
+  double score_deviation = 1.5;   ///< of attention scores before softmax
   int64_t window = 0;             ///< 0: none
   std::vector<bool> windowed =
       {};                      ///< [n_layers]: where; empty: everywhere, and the file does not say
@@ -69,9 +70,10 @@ std::vector<std::string> synth_type_names();
 ///
 /// Weights are sums of uniform integers, close to normal; norms are about 1 with a deviation of
 /// 0.1. Their scales keep a forward pass healthy at any depth: rms 1 behind every norm, residual
-/// stream growing by about a tenth a layer, scores before softmax with a deviation of 1.5, logits
-/// of 3. `progress` gets values written and values in all, from this thread. Throws what GgufWriter
-/// throws, and std::invalid_argument for a shape that no model has.
+/// stream growing by about a tenth a layer, scores before softmax with the deviation that
+/// the shape says, logits with one of 3. `progress` gets values written and values in all, from
+/// this thread. Throws what GgufWriter throws, and std::invalid_argument for a shape that no model
+/// has.
 void synthesise(const SynthShape& shape, const SynthType& type, uint64_t seed,
                 const std::filesystem::path& file,
                 const std::function<void(int64_t done, int64_t total)>& progress = {});

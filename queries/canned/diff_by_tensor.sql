@@ -3,7 +3,7 @@
 -- :run_b the run that it is compared with
 SELECT d.tensor, sum(d.status = 'MATCH') AS match,
        sum(d.status = 'DRIFT' AND d.class = 'ROUNDING') AS rounding,
-       sum(d.class IS 'DIVERGENT') AS divergent,
+       sum(d.class IS 'EXPLAINED') AS explained, sum(d.class IS 'DIVERGENT') AS divergent,
        sum(d.class IS 'UNKNOWN' OR d.status IN ('AMBIGUOUS', 'CONFLICT')) AS unknown,
        sum(d.status = 'NONFINITE') AS nonfinite, sum(d.status = 'INCOMPARABLE') AS incomparable,
        sum(d.status = 'ONLY_A') AS only_a, sum(d.status = 'ONLY_B') AS only_b

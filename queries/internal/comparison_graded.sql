@@ -1,12 +1,10 @@
--- comparison with its status, decided in the order of the conditions; with its distance, what that comes
--- from, and the class of it; and with its place in forward order: forward_layer, then the tensor.
--- A CASE gives a name, which is then looked up in its dictionary: so SQLite decides once per row, however many
--- columns follow from it.
+-- comparison_measured with the class of a distance, its place in forward order (forward_layer, then the tensor) and what
+-- of the rows it covers.
 CREATE VIEW comparison_graded AS
 SELECT
   g.*,
   c.name AS class,
-  -- 0 equal, 1 ROUNDING, 2 UNKNOWN, 3 DIVERGENT, 4 NONFINITE, AMBIGUOUS or CONFLICT; NULL when nothing decides
+  -- 0 equal, 1 ROUNDING or EXPLAINED, 2 UNKNOWN, 3 DIVERGENT, 4 NONFINITE, AMBIGUOUS or CONFLICT; NULL when nothing decides
   CASE g.status WHEN 'MATCH' THEN 0 WHEN 'DRIFT' THEN c.grade ELSE CASE WHEN g.fails THEN 4 END END AS grade,
   -- layers by their number, then what comes after the stack
   CASE g.stage
@@ -24,96 +22,46 @@ SELECT
     WHEN g.whole_hash THEN g.x_n ELSE min(g.x_n, 256) END AS compared_n
 FROM (
   SELECT
-    j.*,
-    st.name AS status, CASE WHEN j.alone AND j.report_source_id IS NULL THEN 0 ELSE st.compared END AS compared,
-    st.fails AS fails, st.blamed AS blamed, m.name AS measure, m.low AS measure_low, m.high AS measure_high,
-    CASE m.name
-      WHEN 'hash' THEN 0.0
-      WHEN 'exact' THEN j.exact_rel_l2
-      ELSE CASE WHEN m.name IS NOT NULL THEN j.sketch_distance END
-    END AS rel_l2,
-    -- up to which a distance is rounding: of the coarser arithmetic of the two; what was measured of a model
-    -- only makes it less
-    CASE WHEN NOT j.alone THEN (
-      -- none where one of the two has none
-      SELECT CASE WHEN count(t.rel_l2) = count(*) THEN max(min(t.rel_l2, ifnull(CASE WHEN j.steady AND EXISTS (SELECT 1 FROM noise_floor) THEN (
-          SELECT min(f.rel_l2) FROM run_noise f
-          WHERE f.run_id = t.run_id AND f.tensor_id = j.key_tensor_id AND f.layer = j.key_layer) END, 1e300))) END
-      FROM run_tolerance t
-      WHERE t.run_id IN (j.run_id, j.other_run_id) AND t.tensor_id = j.key_tensor_id) END AS tolerance
-  FROM comparison j
-  CROSS JOIN status st
-  LEFT JOIN measure m ON m.name = CASE
-      WHEN st.name = 'MATCH' AND j.hash_equal THEN 'hash'
-      WHEN CASE st.name WHEN 'DRIFT' THEN j.other_length ELSE j.other_token OR j.other_length OR j.nonfinite END THEN NULL
-      ELSE coalesce(
-        CASE j.hash_equal
-          WHEN 1 THEN CASE WHEN j.sample_equal IS NOT 0 AND j.other_statistics IS NOT 1 THEN 'hash' END
-          -- not where the sketches of all values refute it: they err by far less
-          WHEN 0 THEN CASE WHEN j.exact_rel_l2 IS NOT NULL THEN CASE
-            WHEN j.sketch_derived OR ifnull(j.sketch_distance <= 2 * j.exact_rel_l2 + 2e-6, 1) THEN 'exact' END END
-        END,
-        -- equal samples say nothing about the size of a difference that only the hashes saw, nor do equal
-        -- sketches of other statistics: the difference is elsewhere
-        CASE WHEN j.sketch_n IS NOT NULL AND NOT (j.sketch_derived AND j.hash_equal IS NOT NULL AND j.sample_equal IS 1)
-          AND CASE WHEN j.other_statistics THEN j.sketch_distance = 0 END IS NOT 1 THEN CASE WHEN j.sketch_derived THEN 'sample' ELSE 'sketch' END END)
-    END
-  WHERE st.name = CASE
-      WHEN j.settled THEN 'MATCH'
-      WHEN j.report_source_id IS NOT NULL THEN j.report_status
-      WHEN j.alone THEN CASE
-          WHEN NOT j.same_run THEN 'ALONE'
-          WHEN j.nonfinite THEN 'NONFINITE'
-          WHEN j.side = 0 THEN
-            CASE WHEN j.phase_id = (SELECT id FROM phase WHERE name = 'prefill_last') THEN 'MISSING' ELSE 'PREFILL_ONLY' END
-          WHEN j.demanded THEN 'MISSING'
-          ELSE 'DECODE_ONLY'
-        END
-      WHEN j.ambiguous THEN 'AMBIGUOUS'
-      ELSE CASE j.hash_equal
-        WHEN 0 THEN CASE
-            -- of all that the hashes cover, and nothing else differs
-            WHEN j.sample_equal AND j.sample_n >= CASE WHEN j.whole_hash THEN j.x_n ELSE min(j.x_n, 256) END
-              AND j.other_statistics IS NOT 1 AND ifnull(j.sketch_distance, 0) = 0 THEN 'CONFLICT'
-            -- equal sketches of all values, and samples that differ by more than a sketch can miss
-            WHEN j.sample_equal = 0 AND j.sketch_whole AND NOT j.sketch_derived AND j.sketch_distance = 0
-              AND j.sample_distance > 1e-5 * j.norm THEN 'CONFLICT'
-            -- two values are further apart than the farthest are said to be, and no sketch of all of them measures it
-            WHEN j.sample_equal = 0 AND j.max_abs IS NOT NULL AND j.sketch_derived IS NOT 0 AND j.sample_distance > 1.01 * j.max_abs + 5.1e-5 THEN 'CONFLICT'
-            WHEN j.nonfinite THEN 'NONFINITE'
-            WHEN j.other_token THEN 'INCOMPARABLE'
-            ELSE 'DRIFT'
-          END
-        WHEN 1 THEN CASE
-            WHEN (j.other_statistics OR j.sample_equal = 0 AND j.sample_distance > 5.1e-5) AND (j.whole_hash OR j.x_n <= 256) THEN 'CONFLICT'
-            WHEN j.nonfinite THEN 'NONFINITE'
-            WHEN j.other_token THEN 'INCOMPARABLE'
-            -- a hash of part of a row is not all that is said of it, and one that knows no order proves nothing
-            WHEN j.sample_equal = 0 AND j.sample_distance > 5.1e-5 OR j.other_statistics THEN 'DRIFT'
-            WHEN j.order_free THEN 'INCOMPARABLE'
-            ELSE 'MATCH'
-          END
-        ELSE CASE  -- no hashes compare
-            WHEN CASE WHEN j.same_hash THEN j.whole_hash OR j.x_n <= 256 ELSE j.sketch_whole AND j.sketch_distance = 0 END
-              AND j.other_statistics THEN 'CONFLICT'
-            WHEN j.sample_equal = 0 AND j.sketch_whole AND NOT j.sketch_derived AND j.sketch_distance = 0
-              AND j.sample_distance > 1e-5 * j.norm THEN 'CONFLICT'
-            WHEN j.nonfinite THEN 'NONFINITE'
-            WHEN j.other_token THEN 'INCOMPARABLE'
-            WHEN j.sample_equal = 0 OR j.sketch_distance > 0 OR j.whole_tensor AND j.other_statistics THEN 'DRIFT'
-            -- equal values are not all of rows that are of other lengths, or of other hashes
-            WHEN j.other_length OR j.other_hash THEN 'INCOMPARABLE'
-            WHEN j.sample_equal THEN CASE WHEN j.other_statistics THEN 'DRIFT' ELSE 'MATCH' END
-            ELSE 'INCOMPARABLE'
-          END
-        END
-    END
-  AND CASE WHEN j.report_source_id IS NULL THEN 1 ELSE
-    j.report_source_id = (SELECT e.report_source_id FROM run_state e WHERE e.run_id = j.run_id) END
+    m.*,
+    -- of a distance beyond the tolerance: how far the differences of its direct inputs explain it, and what its
+    -- own storage in fewer bits does. Only what was traced explains, but for a cache of fewer bits.
+    CASE WHEN m.status = 'DRIFT' AND m.rel_l2 > m.tolerance THEN (
+      SELECT max(ifnull(e.gain * CASE
+          WHEN x.run_id IS NULL OR y.run_id IS NULL THEN CASE WHEN e.kind = 'input' AND EXISTS (
+            SELECT 1 FROM edge k WHERE k.to_id = e.from_id AND k.passes = 'stored') THEN u.ulp END
+          WHEN x.hash = y.hash THEN 0.0
+          WHEN e.passes = 'absolute' THEN coalesce(d.max_abs, 4 * max(ifnull(abs(x.min), 0), ifnull(abs(x.max), 0))
+              * (SELECT p.rel_l2 FROM sketch_pair p WHERE p.x_id = x.sketch_id AND p.y_id = y.sketch_id))
+          ELSE coalesce(d.rel_l2, (SELECT p.rel_l2 FROM sketch_pair p WHERE p.x_id = x.sketch_id AND p.y_id = y.sketch_id)) END, 0) + CASE WHEN e.passes = 'stored' THEN u.ulp ELSE 0 END)
+      FROM edge e
+      -- greatest distance, relative, of two neighbours in the type that the cache of one of the runs has
+      CROSS JOIN (
+        SELECT ifnull(max(CASE a.value WHEN 'f16' THEN 0.0009765625 WHEN 'bf16' THEN 0.0078125 END), 0) AS ulp FROM attribute a
+        WHERE a.run_id IN (m.run_id, m.other_run_id) AND a.dim = 'kv_cache') u
+      LEFT JOIN trace_row x ON x.run_id = m.run_id AND x.prompt_id = m.key_prompt_id AND x.side = m.side
+        AND x.pos_id = m.key_pos_id AND x.tensor_id = e.from_id AND x.layer = CASE e.layer
+          WHEN 'same' THEN m.key_layer
+          WHEN 'previous' THEN m.key_layer - 1
+          ELSE (SELECT w.layer FROM trace_row w
+            WHERE w.run_id = m.run_id AND w.prompt_id = m.key_prompt_id AND w.side = m.side AND w.pos_id = m.key_pos_id
+              AND w.tensor_id = e.from_id ORDER BY w.layer DESC LIMIT 1) END
+        AND CASE WHEN m.same_run THEN x.stands ELSE x.stands_in_phase AND x.phase_id = m.phase_id END
+      LEFT JOIN trace_row y ON y.run_id = m.other_run_id AND y.prompt_id = m.other_prompt_id
+        AND y.side = CASE WHEN m.same_run THEN 1 - m.side ELSE m.side END
+        AND y.pos_id = x.pos_id AND y.tensor_id = x.tensor_id AND y.layer = x.layer AND y.n = x.n
+        AND CASE WHEN m.same_run THEN y.stands ELSE y.stands_in_phase AND y.phase_id = m.phase_id END
+      LEFT JOIN difference d ON d.run_id = CASE WHEN m.same_run THEN x.run_id END AND d.prompt_id = x.prompt_id
+        AND d.pos_id = x.pos_id AND d.layer = x.layer AND d.tensor_id = x.tensor_id
+        AND d.prefill_hash = x.hash AND d.decode_hash = y.hash
+      WHERE e.to_id = m.key_tensor_id AND e.kind <> 'weight') END AS explained
+  FROM comparison_measured m
 ) g
 LEFT JOIN class c ON c.name = CASE g.status
     WHEN 'DRIFT' THEN CASE WHEN g.measure IS NULL OR g.tolerance IS NULL THEN 'UNKNOWN'
-      ELSE CASE g.rel_l2 <= g.tolerance WHEN 1 THEN 'ROUNDING' ELSE 'DIVERGENT' END END
+      ELSE CASE
+        WHEN g.rel_l2 <= g.tolerance THEN 'ROUNDING'
+        WHEN g.rel_l2 <= g.tolerance + g.explained THEN 'EXPLAINED'
+        ELSE 'DIVERGENT' END END
     -- nothing but the sketches compares, and they are equal
     WHEN 'INCOMPARABLE' THEN
       CASE WHEN g.measure IS NOT NULL AND g.sketch_distance = 0 AND NOT ifnull(g.other_hash, 0) THEN 'ROUNDING' END

@@ -28,11 +28,12 @@ FROM (
             AND CASE WHEN s.same_run THEN c.token_id IS b.token_id AND c.logical_tok_idx IS b.logical_tok_idx
               ELSE b.phase_id = s.phase_id AND c.phase_id = s.phase_id END)
       END),
-    -- what is known of u: 1 matches, 2 differs by rounding, 3 cannot be compared, 4 differs by more
-    found(state, rel_l2) AS NOT MATERIALIZED (
+    -- what is known of u: 1 matches, 2 differs by next to nothing, 3 cannot be compared, 4 differs by an eighth of what s
+    -- does or more: an operation that loses a digit of it is no bug
+    found(state) AS NOT MATERIALIZED (
       SELECT
-        CASE WHEN b.status = 'MATCH' THEN 1 WHEN b.class = 'ROUNDING' THEN 2 WHEN b.status = 'INCOMPARABLE' THEN 3 ELSE 4 END,
-        b.rel_l2
+        CASE WHEN b.status = 'MATCH' THEN 1 WHEN b.status = 'INCOMPARABLE' THEN CASE b.class WHEN 'ROUNDING' THEN 2 ELSE 3 END
+          WHEN b.status = 'DRIFT' AND 8 * b.rel_l2 < s.rel_l2 THEN 2 ELSE 4 END
       FROM comparison_graded b
       WHERE s.report_source_id IS NULL AND NOT s.alone AND (b.compared OR b.fails)
         AND b.run_id = s.run_id AND b.other_run_id = s.other_run_id
@@ -42,12 +43,12 @@ FROM (
         AND b.side IN (CASE WHEN s.same_run THEN 0 ELSE s.side END, CASE WHEN s.same_run THEN 1 ELSE s.side END)
         AND CASE WHEN s.same_run THEN 1 ELSE b.phase_id = s.phase_id END
       UNION ALL
-      SELECT CASE WHEN b.nan > 0 OR b.inf > 0 OR b.flags & 1 THEN 4 ELSE 1 END, NULL FROM trace_row b
+      SELECT CASE WHEN b.nan > 0 OR b.inf > 0 OR b.flags & 1 THEN 4 ELSE 1 END FROM trace_row b
       WHERE s.report_source_id IS NULL AND s.alone
         AND b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
         AND b.layer = u.layer AND b.tensor_id = u.tensor_id
       UNION ALL
-      SELECT CASE b.status WHEN 'MATCH' THEN 1 ELSE 4 END, NULL
+      SELECT CASE b.status WHEN 'MATCH' THEN 1 ELSE 4 END
       FROM report_pair b JOIN tensor_name n ON n.id = b.name_id
       WHERE s.report_source_id IS NOT NULL AND b.source_id = s.report_source_id AND b.run_id = s.run_id
         AND b.prompt_id = s.prompt_id AND b.status <> 'MISSING' AND b.layer = u.layer AND n.tensor_id = u.tensor_id),
@@ -71,13 +72,8 @@ FROM (
       WHERE a.run_id = s.run_id AND a.dim = 'n_layers' ORDER BY a.rank, a.value LIMIT 1)
   SELECT
     s.*,
-    -- the worst state, NULL where no ancestor was traced; a direct input that explains too little counts as clean
-    (SELECT max((SELECT max(CASE WHEN s.steady AND EXISTS (
-          SELECT 1 FROM run_noise n
-          WHERE n.run_id = s.run_id AND n.tensor_id = s.tensor_id AND n.layer = s.layer
-            AND s.rel_l2 > n.rel_l2 + n.gain * f.rel_l2
-            AND EXISTS (SELECT 1 FROM input i WHERE i.tensor_id = u.tensor_id AND i.kind <> 'alias'))
-        THEN 1 ELSE f.state END) FROM found f)) FROM up u) AS worst_input,
+    -- the worst state, NULL where no ancestor was traced
+    (SELECT max((SELECT max(f.state) FROM found f)) FROM up u) AS worst_input,
     -- the first in forward order of those that differ, as tensor@layer
     CASE WHEN s.fails THEN (SELECT CASE WHEN a.state IN (2, 4) THEN
         (SELECT t.name FROM tensor t WHERE t.id = a.tensor_id) || '@' || a.layer END
@@ -113,4 +109,4 @@ FROM (
     END AS inputs_complete
   FROM comparison_cause s
 ) w
-LEFT JOIN origin k ON k.worst_input = CASE WHEN w.fails THEN ifnull(w.worst_input, 0) END AND k.unsampled = ifnull(w.unsampled, 1);
+LEFT JOIN origin k ON k.worst_input = CASE WHEN w.fails THEN CASE w.class WHEN 'EXPLAINED' THEN 4 ELSE ifnull(w.worst_input, 0) END END AND k.unsampled = ifnull(w.unsampled, 1);

@@ -47,8 +47,8 @@ FROM (
       sum(CASE WHEN w.paired THEN w.count ELSE 0 END) OVER strict AS pairs,
       sum(CASE WHEN w.paired AND w.status <> 'INCOMPARABLE' THEN w.count ELSE 0 END) OVER strict AS compared,
       sum(CASE w.status WHEN 'MATCH' THEN w.count ELSE 0 END) OVER strict AS match,
-      sum(CASE WHEN w.status = 'DRIFT' AND w.class = 'ROUNDING' THEN w.count ELSE 0 END) OVER strict AS rounding,
-      sum(CASE w.class WHEN 'DIVERGENT' THEN w.count ELSE 0 END) OVER strict AS divergent,
+      sum(CASE WHEN w.status = 'DRIFT' AND w.counts_as = 'ROUNDING' THEN w.count ELSE 0 END) OVER strict AS rounding,
+      sum(CASE w.counts_as WHEN 'DIVERGENT' THEN w.count ELSE 0 END) OVER strict AS divergent,
       sum(CASE WHEN w.class = 'UNKNOWN' OR w.status IN ('AMBIGUOUS', 'CONFLICT') THEN w.count ELSE 0 END) OVER strict AS unknown,
       sum(CASE w.status WHEN 'NONFINITE' THEN w.count ELSE 0 END) OVER strict AS nonfinite,
       sum(CASE w.status WHEN 'INCOMPARABLE' THEN w.count ELSE 0 END) OVER strict AS incomparable,
@@ -74,6 +74,8 @@ FROM (
         min(g.chosen_at) OVER of_prompt AS token_at, ifnull(g.pos_id >= min(g.chosen_at) OVER of_prompt, 0) AS follows,
         (SELECT t.ord FROM tensor t WHERE t.id = g.tensor_id) AS ord,
         (SELECT q.name FROM prompt q WHERE q.id = g.prompt_id) AS prompt
+      FROM (SELECT u.*, CASE WHEN u.class IS NOT 'EXPLAINED' THEN u.class  -- as in verdict_count
+            WHEN max(u.class = 'DIVERGENT') OVER (PARTITION BY u.run_a_id, u.run_b_id, u.run_a, u.run_b, u.prompt_id) THEN 'DIVERGENT' ELSE 'ROUNDING' END AS counts_as
       FROM (
         SELECT
           p.run_a_id AS run_a_id, p.run_b_id AS run_b_id, p.run_a AS run_a, p.run_b AS run_b, NULL AS why_not, NULL AS incomplete_why,
@@ -93,8 +95,7 @@ FROM (
           CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_tensor_id END, CASE WHEN s.fails OR s.status = 'ALONE' THEN s.phase_id END, CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_pos_id END
         UNION ALL
         SELECT p.run_a_id, p.run_b_id, p.run_a, p.run_b, NULL, NULL, 'ONLY_B', NULL, 0, 0, 0, 0, count(*), NULL, NULL, NULL, NULL, NULL, NULL, NULL
-        FROM run_pair p
-        CROSS JOIN comparison s
+        FROM run_pair p CROSS JOIN comparison s
         WHERE p.why_not IS NULL AND s.run_id = p.run_b_id AND s.other_run_id = p.run_a_id AND s.key_tensor_id IS NOT NULL AND s.alone
         GROUP BY p.run_a_id, p.run_b_id, p.run_a, p.run_b
         UNION ALL
@@ -104,8 +105,7 @@ FROM (
           coalesce(p.run_a || ': ' || (SELECT s.incomplete_why FROM run_state s WHERE s.run_id = p.run_a_id),
             p.run_b || ': ' || (SELECT s.incomplete_why FROM run_state s WHERE s.run_id = p.run_b_id)),
           'PAIR', NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-        FROM run_pair p
-      ) g
+        FROM run_pair p) u) g
       CROSS JOIN (VALUES ('run'), ('gate')) l
       WHERE CASE l.column1 WHEN 'gate' THEN NOT g.waived AND EXISTS (SELECT 1 FROM run_waiver v WHERE v.run_id = g.run_b_id) ELSE 1 END
       WINDOW of_prompt AS (PARTITION BY g.run_a_id, g.run_b_id, g.run_a, g.run_b, l.column1, g.prompt_id)

@@ -26,8 +26,8 @@ FROM (
       sum(CASE WHEN g.fails THEN g.count ELSE 0 END) OVER strict AS fail,
       sum(CASE g.status WHEN 'DRIFT' THEN g.count ELSE 0 END) OVER strict AS drift,
       sum(CASE g.status WHEN 'NONFINITE' THEN g.count ELSE 0 END) OVER strict AS nonfinite,
-      sum(CASE g.class WHEN 'ROUNDING' THEN g.count ELSE 0 END) OVER strict AS rounding,
-      sum(CASE g.class WHEN 'DIVERGENT' THEN g.count ELSE 0 END) OVER strict AS divergent,
+      sum(CASE g.counts_as WHEN 'ROUNDING' THEN g.count ELSE 0 END) OVER strict AS rounding,
+      sum(CASE g.counts_as WHEN 'DIVERGENT' THEN g.count ELSE 0 END) OVER strict AS divergent,
       sum(CASE g.class WHEN 'UNKNOWN' THEN g.count ELSE 0 END) OVER strict AS unmeasured,
       sum(CASE g.status WHEN 'MISSING' THEN g.count ELSE 0 END) OVER strict AS missing,
       max(CASE g.status WHEN 'MISSING' THEN g.elsewhere ELSE 0 END) OVER strict AS missing_elsewhere,
@@ -64,6 +64,12 @@ FROM (
         q.name AS prompt, k.ord AS ord, k.name AS tensor
       FROM (
         SELECT
+          u.*,
+          -- what inputs explain is rounding as long as nothing of the prompt, waived or not, is beyond what they explain
+          CASE WHEN u.class IS NOT 'EXPLAINED' THEN u.class
+            WHEN max(u.class = 'DIVERGENT') OVER (PARTITION BY u.run_id, u.prompt_id) THEN 'DIVERGENT' ELSE 'ROUNDING' END AS counts_as
+        FROM (
+        SELECT
           z.run_id AS run_id, z.prompt_id AS prompt_id, s.status AS status, s.class AS class, s.cause AS cause,
           count(*) AS count, sum(s.compared) AS pairs, sum(ifnull(s.scope <> 'full', 0)) AS partial,
           sum(CASE WHEN s.compared THEN s.claimed ELSE 0 END) AS claimed,
@@ -87,7 +93,7 @@ FROM (
         SELECT
           o.run_id, o.prompt_id, o.status, o.class, o.cause, o.count, o.claimed, 0, o.claimed, 0, 0, NULL, o.forward_layer, o.layer,
           o.name_id, o.pos_id, o.token_id, o.report_line
-        FROM uncompared o
+        FROM uncompared o) u
       ) t
       CROSS JOIN (VALUES ('run'), ('prompt'), ('cause'), ('gate')) l
       LEFT JOIN status st ON st.name = t.status

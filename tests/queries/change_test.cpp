@@ -338,7 +338,7 @@ TEST_F(Change, HasAnOriginAsPairsHave) {
                 " FROM run_diff" +
                 kRuns + " ORDER BY forward_layer, tensor"),
             "0|attn_out|ROUNDING|UNSAMPLED|UNSAMPLED|-|-\n"
-            "0|x_out|ROUNDING|PROPAGATED|ORIGIN|attn_out@0|-\n"
+            "0|x_out|ROUNDING|PROPAGATED|PROPAGATED|attn_out@0|-\n"
             "2|attn_out|DIVERGENT|PROPAGATED|UNSAMPLED|x_out@0|1\n"
             "2|x_out|DIVERGENT|PROPAGATED|PROPAGATED|attn_out@2|1");
 }

@@ -163,38 +163,6 @@ TEST(NoiseFloor, ChangesForgetVerdictsOfItsModelOnly) {
   }
 }
 
-/// Origins of wo_out whose input, attn_out, differs by `input`, and which differs by `output`.
-std::string origins(Warehouse& w, float input, float output) {
-  differ(w, "attn_out", 0, input);
-  differ(w, "wo_out", 0, output);
-  return w.rows("SELECT origin, numeric_origin FROM pair WHERE tensor = 'wo_out'");
-}
-
-TEST(Gain, WhatTheInputsDoNotExplainIsAnOrigin) {
-  const auto origins_of = [](std::optional<double> gain, float input, float output) {
-    Warehouse w;
-    run_of(w);
-    calibrate(w, 1e-6, gain);
-    return origins(w, input, output);
-  };
-  EXPECT_EQ(origins_of(2, 1e-3f, 2e-2f), "ORIGIN|ORIGIN");  // beyond 4 * (1e-6 + 2 * 1e-3)
-  EXPECT_EQ(origins_of(2, 1e-3f, 7e-3f), "PROPAGATED|PROPAGATED");
-  EXPECT_EQ(origins_of(2, 1e-6f, 5e-5f), "ORIGIN|ORIGIN") << "behind rounding, too";
-  EXPECT_EQ(origins_of({}, 1e-3f, 2e-2f), "PROPAGATED|PROPAGATED") << "no gain was measured";
-}
-
-TEST(Gain, OfAnInputThatIsNotMeasuredOrNotDirectSaysNothing) {
-  for (const bool is_direct : {true, false}) {
-    Warehouse w;
-    run_of(w);
-    calibrate(w, 1e-6, 2);
-    is_direct ? w.drift("attn_out", 0) : differ(w, "attn_probs", 0, 1e-3f);
-    differ(w, "wo_out", 0, 2e-2f);
-    EXPECT_EQ(w.rows("SELECT origin, numeric_origin FROM pair WHERE tensor = 'wo_out'"),
-              "PROPAGATED|PROPAGATED");
-  }
-}
-
 TEST(DriftGain, IsMeasuredAgainstTheWorstDirectInputWhereAllWereTraced) {
   Warehouse w;
   run_of(w);

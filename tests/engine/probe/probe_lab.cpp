@@ -62,7 +62,7 @@ std::string ProbeLab::probe(const TestEngine& engine,
                    .mode = std::string(mode_name(options.forward.mode)),
                    .name = {},
                    .label = {},
-                   .dtype = arithmetic_of(*engine.backend, options.forward),
+                   .dtype = engine.backend->arithmetic(options.forward.routes),
                    .seed = 1,
                    .started_at = "2026-01-01T00:00:00Z",
                    .attributes = {}};
