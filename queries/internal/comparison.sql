@@ -108,4 +108,10 @@ LEFT JOIN difference d ON d.run_id = CASE WHEN a.id = b.id AND x.hash <> y.hash 
   AND d.prefill_hash = x.hash AND d.decode_hash = y.hash
 LEFT JOIN sketch k ON k.id = CASE WHEN x.hash = y.hash AND x.n = y.n AND x.sample_id IS NULL THEN NULL ELSE x.sketch_id END
 LEFT JOIN sketch l ON l.id = CASE WHEN k.id IS NOT NULL THEN y.sketch_id END AND l.n = k.n AND k.n > 0 AND l.derived = k.derived
-WHERE a.id <> b.id OR x.run_id IS NULL OR x.side = 0 OR y.run_id IS NULL;
+WHERE CASE
+    WHEN a.id = b.id THEN x.run_id IS NULL OR x.side = 0 OR y.run_id IS NULL
+    -- a run whose prompt was traced beyond its plan has rows that no other run owes
+    WHEN y.run_id IS NULL AND NOT (x.nan > 0 OR x.inf > 0) IS TRUE THEN
+      EXISTS (SELECT 1 FROM plan n WHERE n.run_id = x.run_id AND n.prompt_id = x.prompt_id AND n.side = x.side AND n.layer = x.layer AND n.tensor_id = x.tensor_id)
+      OR NOT EXISTS (SELECT 1 FROM plan n WHERE n.run_id = x.run_id AND n.prompt_id = x.prompt_id)
+    ELSE 1 END;
