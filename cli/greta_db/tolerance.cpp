@@ -13,6 +13,7 @@
 #include "db/database.h"
 #include "db/definitions.h"
 #include "db/judge.h"
+#include "db/run_records.h"
 #include "db/transaction.h"
 
 namespace greta {
@@ -201,6 +202,7 @@ void add_place(CLI::App& command, ToleranceArguments& a) {
       ->option_text("NAME");
   command.add_option("--dtype", a.dtype, "Of runs of this dtype (any)")
       ->check(offers_rows("SELECT DISTINCT dtype FROM tolerance WHERE dtype IS NOT NULL"))
+      ->transform(canonical_dtype)
       ->option_text("NAME");
 }
 

@@ -3,7 +3,6 @@
 -- all rows; gate: without differences that are waived for run b, where any is. Judging keeps these rows of a run
 -- and its baseline in the table run_change. Name both runs.
 CREATE VIEW diff_now AS
-WITH whole(run_id) AS NOT MATERIALIZED (SELECT v.run_id FROM verdict v WHERE v.level = 'run' AND v.numeric_verdict IN ('PASS', 'INCOMPARABLE'))
 SELECT
   v.*,
   CASE WHEN (SELECT r.mode FROM run r WHERE r.id = v.run_b_id) IS 'batch_invariant' OR v.unknown > 0 AND v.rounding + v.divergent = 0
@@ -101,8 +100,9 @@ FROM (
         -- every two runs have one, so that those without rows in common are there too; why one is not whole is worked out
         -- once, last (cursors that stay open make it slow to open others), and not where a kept verdict says that it is
         SELECT p.run_a_id, p.run_b_id, p.run_a, p.run_b, p.why_not,
-          coalesce((SELECT p.run_a || ': ' || s.incomplete_why FROM run_state s WHERE s.run_id = p.run_a_id AND NOT EXISTS (SELECT 1 FROM whole v WHERE v.run_id = p.run_a_id)),
-            (SELECT p.run_b || ': ' || s.incomplete_why FROM run_state s WHERE s.run_id = p.run_b_id AND NOT EXISTS (SELECT 1 FROM whole v WHERE v.run_id = p.run_b_id))),
+          (SELECT min(n.name || ': ' || s.incomplete_why)
+           FROM run n CROSS JOIN run_state s ON s.run_id = n.id WHERE n.id IN (p.run_a_id, p.run_b_id) AND NOT EXISTS (
+             SELECT 1 FROM verdict v WHERE v.run_id = n.id AND v.level = 'run' AND v.numeric_verdict IN ('PASS', 'INCOMPARABLE'))),
           'PAIR', NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
         FROM run_pair p
       ) g

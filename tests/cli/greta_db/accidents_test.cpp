@@ -100,6 +100,17 @@ TEST_F(Accident, RunsThatAreNotWholeAreNotEqual) {
   EXPECT_TRUE(run({"compare", "a", "bare"}).says("bare: prompt p9 has no rows"));
 }
 
+TEST_F(Accident, FieldsOfARowClaimNothing) {
+  Told told("told");
+  for (const char* phase : {"prefill_last", "decode0"}) {
+    told.line(std::string(R"({"event":"row","phase":")") + phase +
+              R"(","layer":0,"tensor":"attn_out","pos_id":3,"values":[1,2],)"
+              R"("extra":{"status":"FAIL","ok":false,"exit_code":1}})");
+  }
+  add(told);
+  EXPECT_EQ(gate("told"), 0);
+}
+
 TEST_F(Accident, SpellingsDoNotChangeTheQuestion) {
   // 0.5 %: beyond the tolerance of f32, within that of f16
   for (const char* dtype : {"f32", "float32", "torch.float32", "F32", "float"}) {

@@ -31,7 +31,7 @@ TEST_F(ToleranceCommand, ChangesAVerdictAndBackAndWhatWasKeptIsKeptAgain) {
   EXPECT_EQ(verdict(), "FAIL");
   EXPECT_EQ(kept(), before);
   EXPECT_EQ(run({"gate", "--run", "r"}).status, 1);
-  Result reset = run({"tolerance", "reset", "--tensor", "attn_out", "--dtype", "bf16"});
+  Result reset = run({"tolerance", "reset", "--tensor", "attn_out", "--dtype", "torch.BFloat16"});
   EXPECT_EQ(reset.out,
             "attn_out, bf16: 1e-06 before, none now, as shipped\n1 kept verdict is worked out"
             " again\n");
