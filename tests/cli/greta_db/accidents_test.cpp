@@ -198,9 +198,12 @@ TEST_F(Accident, ARunThatIsNotWholeIsNoBaseline) {
 TEST_F(Accident, WhatWasChangedInACheckoutIsHeldAgainstIt) {
   const std::string sha(40, 'a');
   add(Told("clean", R"("date":"2026-11-20","commit":")" + sha + "\"").both(0, "attn_out", "1,2"));
-  add(Told("dirty", R"("date":"2026-11-21","commit":")" + sha + "-dirty\"")
-          .both(0, "attn_out", "3,4"));
-  EXPECT_EQ(gate("dirty"), 1);
+  for (const size_t digits : {40u, 12u, 7u}) {
+    const std::string name = "dirty" + std::to_string(digits);
+    add(Told(name, R"("date":"2026-11-21","commit":")" + sha.substr(0, digits) + "-dirty\"")
+            .both(0, "attn_out", "3,4"));
+    EXPECT_EQ(gate(name), 1) << name;
+  }
   add(Told("again", R"("date":"2026-11-21","commit":")" + sha + "\"").both(0, "attn_out", "1,2"));
   EXPECT_EQ(gate("again"), 1) << "held against the dirty one, which came before it";
 }
