@@ -54,8 +54,9 @@ std::string words_of(const ToleranceArguments& a) {
 /// A remark where neither a run nor a shipped tolerance is of this dtype: it may be misspelled, or
 /// its first run is to come.
 std::string remark_on(SQLite::Database& db, const ToleranceArguments& a) {
-  Query known(db, with_shipped() + "SELECT 1 FROM shipped WHERE dtype = ?1"
-                                   " UNION SELECT 1 FROM run WHERE dtype = ?1");
+  Query known(db, with_shipped() +
+                      "SELECT 1 FROM shipped WHERE dtype = ?1"
+                      " UNION SELECT 1 FROM run WHERE dtype = ?1");
   return a.dtype.empty() || known.bind(1, a.dtype).step() ? "" : "; no run is of this dtype yet";
 }
 

@@ -252,7 +252,8 @@ Fingerprint RowLine::as_far_as_finite(const Fingerprint& f) {
 /// Infinities of a mask are as they should be: inf counts the others, and extra has their number.
 void RowLine::leave_masked_out(Fingerprint& f, std::string& extra) {
   uint64_t masked = 0;
-  if (masked_ == "true" || (is_absent(masked_) && is_minus_ && unquoted(tensor_) == "attn_scores")) {
+  if (masked_ == "true" ||
+      (is_absent(masked_) && is_minus_ && unquoted(tensor_) == "attn_scores")) {
     masked = f.inf;
   } else if (masked_ != "false" && !is_absent(masked_)) {
     const auto n = whole_number(masked_);
