@@ -129,7 +129,7 @@ void SourceContent::add_failure_of_row(const Table& header, const TableRow& row)
   if (!claim.empty()) add_failure(row.line, claim);
 }
 
-/// Of a line that is a JSON object and no row, or of what rows have beside their fields.
+/// Of a line that is a JSON object and no row, or of what an event says beside its fields.
 void SourceContent::add_failures_of_line(std::string_view line, int64_t line_no) {
   std::string error;
   const nlohmann::json object = parse_json_document(line, error);
@@ -346,7 +346,6 @@ void SourceContent::add_batch(RecordBatch& batch) {
   }
   for (const RowContext& context : batch.contexts) {
     contexts_.push_back(session_.writer.add_context(context));
-    if (context.extra) add_failures_of_line(*context.extra, 0);
   }
   std::optional<int64_t> lines_of_rows;  // all of them are in this batch and those before
   for (RunEvent& event : batch.events) {

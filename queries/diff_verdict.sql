@@ -31,7 +31,7 @@ SELECT
   v.caused_by AS caused_by,                            -- what it follows from, in words, where that is the choice of another token
   v.why_not IS NULL AS comparable,                     -- 0: rows of the one cannot be compared with rows of the other
   v.why_not AS why_not,                                -- the reason, in words
-  v.incomplete_why AS incomplete_why,                  -- which of the two is not whole, and why; NULL: both are
+  v.incomplete_why AS incomplete_why,                  -- which of the two is not whole, the first by name, and why; NULL: both are
   v.run_a_id AS run_a_id,                              -- run.id
   v.run_b_id AS run_b_id                               -- run.id
 FROM diff_now v

@@ -25,7 +25,9 @@ FROM (
        WHERE p.lineage = r.lineage AND (m.date, m.started_at, m.run_id) < (r.date, r.started_at, r.run_id)),
       -- what was changed in a checkout is held against what was checked out
       (SELECT b.run_id FROM run o CROSS JOIN baseline_candidate b ON b.run_id = o.id
-       WHERE r.stated_sha LIKE '%-dirty' AND o.commit_sha = substr(r.stated_sha, 1, length(r.stated_sha) - 6)
+       WHERE o.commit_sha BETWEEN substr(r.clean_sha, 1, 7) AND r.clean_sha || 'g'
+         AND (o.commit_sha = r.clean_sha OR o.commit_sha || r.clean_sha NOT GLOB '*[^0-9a-f]*' AND length(r.clean_sha) >= 7
+           AND substr(o.commit_sha, 1, length(r.clean_sha)) = substr(r.clean_sha, 1, length(o.commit_sha)))
          AND b.lineage = r.lineage AND b.seed IS r.seed AND b.synthetic = r.synthetic
        ORDER BY b.date DESC, b.started_at DESC, b.run_id DESC LIMIT 1),
       (SELECT w.run_id
@@ -82,6 +84,7 @@ FROM (
     SELECT
       m.run_id AS run_id, m.run AS run, m.lineage AS lineage, m.injected AS injected, m.date AS date,
       m.started_at AS started_at, m.seed AS seed, m.synthetic AS synthetic, n.commit_sha AS stated_sha, n.date AS stated_date,
+      CASE WHEN n.commit_sha LIKE '%-dirty' THEN substr(n.commit_sha, 1, length(n.commit_sha) - 6) END AS clean_sha,
       (SELECT c.sha FROM commit_node c
        WHERE c.sha >= n.commit_sha AND c.sha < n.commit_sha || 'g' AND length(n.commit_sha) >= 7 LIMIT 1) AS sha
     FROM lineage_member m

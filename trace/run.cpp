@@ -147,11 +147,13 @@ void leave_masked_out(TraceRecord& record, std::span<const float> values = {}) {
   if (f.inf == 0 || f.nan + f.inf >= f.n) return;  // a row of nothing else is a fault
   auto extra =
       record.extra.empty() ? nlohmann::json::object() : nlohmann::json::parse(record.extra);
-  const auto said = extra.find("masked");
+  const nlohmann::json said = extra.value("masked", nlohmann::json());
   uint64_t masked = 0;
-  if (said != extra.end()) {
-    if (*said == true) masked = f.inf;
-    if (said->is_number_unsigned()) masked = std::min(said->get<uint64_t>(), f.inf);
+  if (said.is_boolean()) {
+    masked = said == true ? f.inf : 0;
+  } else if (!said.is_null()) {
+    masked = said.is_number_unsigned() ? said.get<uint64_t>() : f.inf + 1;
+    if (masked > f.inf) throw BadArgument("masked is true, false or a number of its infinities");
   } else if (record.point == TracePoint::kAttnScores && !values.empty() &&
              std::find(values.begin(), values.end(), INFINITY) == values.end()) {
     masked = f.inf;

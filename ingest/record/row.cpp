@@ -65,13 +65,14 @@ class RowLine {
   void take_sketch(Fingerprint& f, bool may_be_spoilt);
   Fingerprint as_far_as_finite(const Fingerprint& f);
   void leave_masked_out(Fingerprint& f, std::string& extra);
-  void set_sample(TraceRow& row, const Fingerprint& f, bool is_masked);
+  void set_sample(TraceRow& row, const Fingerprint& f);
   void set_fingerprint(TraceRow& row, const Fingerprint& f);
 
   LineReader& in_;
   Fields& fields_;
   std::string_view tensor_, values_, sketch_, masked_;                   // as written
   bool has_sketch_ = false, says_nonfinite_ = false, is_minus_ = false;  // all infinities: -inf
+  uint64_t n_masked_ = 0;
 };
 
 /// A field is written once, and is one of the row's.
@@ -251,7 +252,8 @@ Fingerprint RowLine::as_far_as_finite(const Fingerprint& f) {
 /// Infinities of a mask are as they should be: inf counts the others, and extra has their number.
 void RowLine::leave_masked_out(Fingerprint& f, std::string& extra) {
   uint64_t masked = 0;
-  if (masked_ == "true" || (masked_.empty() && is_minus_ && unquoted(tensor_) == "attn_scores")) {
+  if (masked_ == "true" ||
+      (is_absent(masked_) && is_minus_ && unquoted(tensor_) == "attn_scores")) {
     masked = f.inf;
   } else if (masked_ != "false" && !is_absent(masked_)) {
     const auto n = whole_number(masked_);
@@ -262,15 +264,18 @@ void RowLine::leave_masked_out(Fingerprint& f, std::string& extra) {
   }
   if (masked == 0 || f.nan + f.inf >= f.n) return;  // a row of nothing else is a fault
   f.inf -= masked;
+  n_masked_ = masked;
   extra += (extra.empty() ? "\"masked\":" : ",\"masked\":") + std::to_string(masked);
 }
 
-void RowLine::set_sample(TraceRow& row, const Fingerprint& f, bool is_masked) {
+void RowLine::set_sample(TraceRow& row, const Fingerprint& f) {
   if (fields_.values_key == kNoKey) return;
   if (fields_.values.size() > std::min<uint64_t>(kMaxSample, f.n)) {
     throw BadRow{"a sample of more values than the row, or than 256"};
   }
-  if (fields_.values_nonfinite && f.nan + f.inf == 0 && !is_masked) {
+  const auto n_nonfinite = std::count_if(fields_.values.begin(), fields_.values.end(),
+                                         [](float value) { return !std::isfinite(value); });
+  if (static_cast<uint64_t>(n_nonfinite) > f.nan + f.inf + n_masked_) {
     row.flags |= kFlagNonfiniteStatistic;
   }
   in_.batch->kept_bytes += fields_.values.size() * sizeof(float);
@@ -323,7 +328,7 @@ void RowLine::read() {
   row.phase_id = in_.phase(phase_name);
   row.name_id = in_.name(tensor);
   set_fingerprint(row, f);
-  set_sample(row, f, says_masked(extra));
+  set_sample(row, f);
   in_.set_shape("row");
   in_.add(row, std::move(context), std::move(extra));
 }

@@ -100,10 +100,11 @@ FROM (
         GROUP BY p.run_a_id, p.run_b_id, p.run_a, p.run_b
         UNION ALL
         -- every two runs have one, so that those without rows in common are there too; why one is not whole is worked out
-        -- once, and last: cursors that stay open make it slow to open others
+        -- once, last (cursors that stay open make it slow to open others), and not where a kept verdict says that it is
         SELECT p.run_a_id, p.run_b_id, p.run_a, p.run_b, p.why_not,
-          coalesce(p.run_a || ': ' || (SELECT s.incomplete_why FROM run_state s WHERE s.run_id = p.run_a_id),
-            p.run_b || ': ' || (SELECT s.incomplete_why FROM run_state s WHERE s.run_id = p.run_b_id)),
+          (SELECT min(n.name || ': ' || s.incomplete_why)
+           FROM run n CROSS JOIN run_state s ON s.run_id = n.id WHERE n.id IN (p.run_a_id, p.run_b_id) AND NOT EXISTS (
+             SELECT 1 FROM verdict v WHERE v.run_id = n.id AND v.level = 'run' AND v.numeric_verdict IN ('PASS', 'INCOMPARABLE'))),
           'PAIR', NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
         FROM run_pair p) u) g
       CROSS JOIN (VALUES ('run'), ('gate')) l

@@ -222,7 +222,11 @@ TEST_F(Trace, InfinitiesOfAMaskAreNoFault) {
   scores.extra = R"({"masked":true})";
   scores.layer = 1;
   EXPECT_EQ(add(scores), GRETA_OK);
-  end();
+  for (const char* odd : {R"({"masked":3})", R"({"masked":"2"})", R"({"masked":-1})"}) {
+    scores.extra = odd;
+    EXPECT_EQ(add(scores), GRETA_ERROR_ARGUMENT) << odd;
+  }
+  end_refused();
   EXPECT_EQ(ask("SELECT tensor, inf, extra FROM trace ORDER BY layer, tensor"),
             "attn_scores|0|{\"masked\":2}\nmy_scores|2|-\nmy_scores|0|{\"masked\":2}");
 }

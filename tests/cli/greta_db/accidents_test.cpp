@@ -100,6 +100,17 @@ TEST_F(Accident, RunsThatAreNotWholeAreNotEqual) {
   EXPECT_TRUE(run({"compare", "a", "bare"}).says("bare: prompt p9 has no rows"));
 }
 
+TEST_F(Accident, FieldsOfARowClaimNothing) {
+  Told told("told");
+  for (const char* phase : {"prefill_last", "decode0"}) {
+    told.line(std::string(R"({"event":"row","phase":")") + phase +
+              R"(","layer":0,"tensor":"attn_out","pos_id":3,"values":[1,2],)"
+              R"("extra":{"status":"FAIL","ok":false,"exit_code":1}})");
+  }
+  add(told);
+  EXPECT_EQ(gate("told"), 0);
+}
+
 TEST_F(Accident, SpellingsDoNotChangeTheQuestion) {
   // 0.5 %: beyond the tolerance of f32, within that of f16
   for (const char* dtype : {"f32", "float32", "torch.float32", "F32", "float"}) {
@@ -187,9 +198,12 @@ TEST_F(Accident, ARunThatIsNotWholeIsNoBaseline) {
 TEST_F(Accident, WhatWasChangedInACheckoutIsHeldAgainstIt) {
   const std::string sha(40, 'a');
   add(Told("clean", R"("date":"2026-11-20","commit":")" + sha + "\"").both(0, "attn_out", "1,2"));
-  add(Told("dirty", R"("date":"2026-11-21","commit":")" + sha + "-dirty\"")
-          .both(0, "attn_out", "3,4"));
-  EXPECT_EQ(gate("dirty"), 1);
+  for (const size_t digits : {40u, 12u, 7u}) {
+    const std::string name = "dirty" + std::to_string(digits);
+    add(Told(name, R"("date":"2026-11-21","commit":")" + sha.substr(0, digits) + "-dirty\"")
+            .both(0, "attn_out", "3,4"));
+    EXPECT_EQ(gate(name), 1) << name;
+  }
   add(Told("again", R"("date":"2026-11-21","commit":")" + sha + "\"").both(0, "attn_out", "1,2"));
   EXPECT_EQ(gate("again"), 1) << "held against the dirty one, which came before it";
 }
