@@ -67,12 +67,10 @@ TEST_F(ToleranceCommand, RefusesWhatIsNoDistanceAndNamesTheNearest) {
     EXPECT_EQ(run({"tolerance", "set", "--dtype", "bf16", "--", value}).status, 2) << value;
   }
   EXPECT_EQ(w.rows("SELECT rel_l2 FROM tolerance WHERE dtype = 'bf16'"), "0.03");
-  Result tensor = run({"tolerance", "set", "--tensor", "attn_ot", "1e-3"});
-  EXPECT_EQ(tensor.status, 2);
-  EXPECT_TRUE(tensor.says("attn_out")) << tensor.err;
+  EXPECT_TRUE(run({"tolerance", "set", "--tensor", "attn_ot", "1e-3"}).answers(2, {"attn_out"}));
   Result dtype = run({"tolerance", "set", "--dtype", "bf61", "1e-3"});
   EXPECT_EQ(dtype.status, 2);
-  EXPECT_TRUE(dtype.says("bf16")) << dtype.err;
+  EXPECT_TRUE(dtype.says("bf16"));
   EXPECT_EQ(run({"tolerance", "reset"}).status, 2);
   EXPECT_EQ(run({"tolerance", "reset", "--all", "--dtype", "bf16"}).status, 2);
   EXPECT_EQ(run({"tolerance"}).status, 2);
