@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <stdexcept>
 #include <string_view>
 #include <system_error>
 #include <thread>

@@ -1,7 +1,6 @@
 #include "common/json_text.h"
 
 #include <cmath>
-#include <cstdint>
 
 #include "common/hex.h"
 #include "common/utf8.h"

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
-#include <string>
 
 namespace greta {
 namespace {

@@ -1,5 +1,4 @@
 #pragma once
-
 #include <csignal>
 #include <initializer_list>
 #include <stdexcept>

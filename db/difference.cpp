@@ -1,7 +1,6 @@
 #include "db/difference.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <stdexcept>
 

@@ -1,9 +1,7 @@
 #include "db/merge.h"
 
 #include <set>
-#include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "db/check.h"
 #include "db/database.h"

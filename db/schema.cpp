@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <initializer_list>
 #include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "db/check.h"
 #include "db/database.h"

@@ -5,12 +5,9 @@
 #include <algorithm>
 #include <stdexcept>
 #include <tuple>
-#include <utility>
 
-#include "db/crowd.h"
 #include "db/judge.h"
 #include "db/row_statement.h"
-#include "db/trace_batch.h"
 
 namespace greta {
 namespace {

@@ -1,9 +1,6 @@
 #pragma once
-
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <string_view>
 
 #include "ingest/foreign/name_rules.h"
 #include "ingest/opened_content.h"

@@ -1,7 +1,6 @@
 #include "ingest/facts.h"
 
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "common/json_document.h"
 #include "ingest/text.h"

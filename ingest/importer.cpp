@@ -5,15 +5,11 @@
 #include <sys/statfs.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <filesystem>
 #include <future>
 #include <memory>
 #include <set>
-#include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "common/thread.h"
 #include "db/database.h"

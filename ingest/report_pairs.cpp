@@ -2,11 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdint>
-#include <limits>
-#include <string>
-#include <string_view>
-#include <utility>
 
 #include "ingest/known_claim.h"
 #include "ingest/text.h"

@@ -1,14 +1,11 @@
 #include "ingest/runs.h"
 
-#include <algorithm>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "common/utc_time.h"
 #include "db/experiment.h"
 #include "db/judge.h"
-#include "db/run_records.h"
 #include "ingest/text.h"
 
 namespace greta {

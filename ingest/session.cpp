@@ -2,14 +2,12 @@
 
 #include <charconv>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "common/hex.h"
 #include "common/utc_time.h"
 #include "common/utf8.h"
 #include "db/judge.h"
 #include "db/statements.h"
-#include "db/transaction.h"
 #include "ingest/run_identity.h"
 
 namespace greta {

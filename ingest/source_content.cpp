@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
 #include "common/json_document.h"

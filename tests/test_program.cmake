@@ -68,9 +68,9 @@ function(greta_link_before_tests name)
   target_link_options(${name} PRIVATE LINKER:--whole-archive ${files} LINKER:--no-whole-archive)
 endfunction()
 
-# greta_test_program(NAME [COMPUTES] SOURCES FILE... [SLOW_SOURCES FILE...] LINK TARGET...
-# [SLOW TEST...] [LONG TEST...] [TOLD_BY_VIEWS SUITE... BUT TEST...]): a test program of the sources
-# listed, which is told where the programs and the project's own files are. COMPUTES: its tests do
+# greta_test_program(NAME [COMPUTES] SOURCES PATTERN... [SLOW_SOURCES PATTERN...] [EXCEPT REGEX] LINK TARGET...
+# [SLOW TEST...] [LONG TEST...] [TOLD_BY_VIEWS SUITE... BUT TEST...]): a test program of these
+# sources, which is told where the programs and the project's own files are. COMPUTES: its tests do
 # arithmetic or match regular expressions. SLOW: whole models, servers, browsers and histories,
 # which are minutes under a sanitizer, and touch no memory that other tests do not touch. LONG:
 # those with more seeds or other formats, that run a program hundreds of times, and files as large
@@ -79,10 +79,15 @@ endfunction()
 # TOLD_BY_VIEWS: what these ask is answered by SQLite, which no sanitizer of ours sees into, through
 # code that the BUT of them, or the rest of their suite, run: under a sanitizer only those do.
 function(greta_test_program name)
-  cmake_parse_arguments(ARG "COMPUTES" "" "SOURCES;SLOW_SOURCES;LINK;SLOW;LONG;TOLD_BY_VIEWS;BUT" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "COMPUTES" "EXCEPT" "SOURCES;SLOW_SOURCES;LINK;SLOW;LONG;TOLD_BY_VIEWS;BUT" ${ARGN})
+  greta_sources(sources ${ARG_SOURCES} EXCEPT ${ARG_EXCEPT})
+  if(ARG_SLOW_SOURCES)
+    greta_sources(slow_sources ${ARG_SLOW_SOURCES} EXCEPT ${ARG_EXCEPT})
+    list(REMOVE_ITEM sources ${slow_sources})
+  endif()
+  add_executable(${name} ${sources})
   if(NOT GRETA_SANITIZE)  # behind the others, which so never lean on what these include
-    target_sources(${name} PRIVATE ${ARG_SLOW_SOURCES})
+    target_sources(${name} PRIVATE ${slow_sources})
   endif()
   target_link_libraries(${name} PRIVATE greta_test_main ${ARG_LINK})
   greta_link_before_tests(${name} ${ARG_LINK})

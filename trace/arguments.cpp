@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "common/json_document.h"
 #include "common/run_name_rule.h"

@@ -1,9 +1,6 @@
 #pragma once
-
 #include <cstring>
-#include <optional>
 #include <string>
-#include <string_view>
 
 #include "engine/run/trace_sink.h"
 #include "include/greta_trace.h"

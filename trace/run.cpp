@@ -5,10 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "db/database.h"
 #include "engine/record/run_store.h"

@@ -3,7 +3,6 @@
 #include <SQLiteCpp/Exception.h>
 #include <sqlite3.h>
 
-#include <cstdio>
 #include <string_view>
 #include <system_error>
 

@@ -4,7 +4,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "cli/warehouse/sql_query.h"
 #include "db/database.h"
 
 namespace greta {

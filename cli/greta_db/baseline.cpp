@@ -86,8 +86,7 @@ void add_baseline_command(CLI::App& app, Options& options) {
   const auto add = [&](const char* name, const char* help,
                        int (*run)(Options&, const std::string&)) {
     CLI::App* part = command->add_subcommand(name, help);
-    return part->add_option("run", add_action(*part, options, run), "A run by its exact name")
-        ->option_text("RUN");
+    return add_option(*part, "run RUN", add_action(*part, options, run), "A run by its exact name");
   };
   add("set", "Hold the runs of a run's lineage against it", set_baseline)->required();
   add("reset", "Hold them against the one before again", reset_baseline)->required();

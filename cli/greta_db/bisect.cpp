@@ -487,17 +487,14 @@ class Search {
 };
 
 void add_question(CLI::App& command, BisectArguments& q) {
-  const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
-    return command.add_option(name, value, help)->option_text(type);
-  };
-  add("--repo", q.repository, "DIR",
-      "A clone of the engine's repository (default: the current folder)");
-  add("--good", q.good, "REV", "A commit that is as it should be");
-  add("--bad", q.bad, "REV", "A commit that is not");
+  add_option(command, "--repo DIR", q.repository,
+             "A clone of the engine's repository (default: the current folder)");
+  add_option(command, "--good REV", q.good, "A commit that is as it should be");
+  add_option(command, "--bad REV", q.bad, "A commit that is not");
   command.add_flag("--fix", q.fix, "Find the commit that fixed it: --bad comes before");
   command.add_flag("--first-parent", q.first_parent, "Follow only the first parent of merges");
-  add("--lineage", q.lineage, "NAME",
-      "Whose runs answer (default: the only one that both ends have)")
+  add_option(command, "--lineage NAME", q.lineage,
+             "Whose runs answer (default: the only one that both ends have)")
       ->check(offers_rows("SELECT DISTINCT lineage FROM lineage"));
   add_gate_option(command, q.gate);
 }
@@ -531,19 +528,14 @@ void add_bisect_command(CLI::App& app, Options& options) {
       "bisect", "Find the commit that broke it, or changed what is computed, by git bisect");
   BisectArguments& q = add_action(*command, options, bisect);
   add_question(*command, q);
-  command
-      ->add_option("--run", q.command,
-                   "Command line of sh that builds and probes a commit; exits with 125 where that "
-                   "cannot be done")
-      ->option_text("COMMAND");
-  command->add_option("--skip", q.skip, "A commit that cannot be tested. Repeatable")
-      ->allow_extra_args(false)
-      ->option_text("REV");
-  command
-      ->add_option("--log", q.log,
-                   "Keep what was asked and answered, as git bisect log does; a later call with it "
-                   "goes on")
-      ->option_text("FILE");
+  add_option(*command, "--run COMMAND", q.command,
+             "Command line of sh that builds and probes a commit; exits with 125 where that "
+             "cannot be done");
+  add_option(*command, "--skip REV", q.skip, "A commit that cannot be tested. Repeatable")
+      ->allow_extra_args(false);
+  add_option(*command, "--log FILE", q.log,
+             "Keep what was asked and answered, as git bisect log does; a later call with it "
+             "goes on");
   command->footer(
       "Example:\n"
       "  greta-db bisect --good v1.4 --bad main --log search.log \\\n"

@@ -178,10 +178,8 @@ void add_check_command(CLI::App& app, Options& options) {
 void add_upgrade_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "upgrade", "Bring a database to the format of this build, and say what that changes");
-  command
-      ->add_option("file", add_action(*command, options, upgrade),
-                   "The database; else that of --db")
-      ->option_text("FILE");
+  add_option(*command, "file FILE", add_action(*command, options, upgrade),
+             "The database; else that of --db");
   command->footer("Example: greta-db upgrade old.db");
 }
 

@@ -62,11 +62,9 @@ void add_commits_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "commits",
       "Read the commits of the engine's git repository, so that runs stand in their order");
-  command
-      ->add_option("repository", add_action(*command, options, read_commits),
-                   "A clone, or a folder in one")
-      ->required()
-      ->option_text("DIR");
+  add_option(*command, "repository DIR", add_action(*command, options, read_commits),
+             "A clone, or a folder in one")
+      ->required();
 }
 
 }  // namespace greta

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "cli/greta_db/commands.h"
-#include "cli/options/shared_options.h"
 #include "cli/warehouse/asked_database.h"
 #include "cli/warehouse/fleet.h"
 #include "cli/warehouse/sql_query.h"
@@ -281,39 +280,31 @@ int sweep(Options& options, const FleetArguments& arguments) {
 void add_merge_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "merge", "Adds what other greta databases have; nothing is lost and nothing doubled");
-  command
-      ->add_option("others", add_action(*command, options, merge_files),
-                   "Databases to read; they are not changed")
-      ->required()
-      ->option_text("OTHER.db...");
+  add_option(*command, "others OTHER.db...", add_action(*command, options, merge_files),
+             "Databases to read; they are not changed")
+      ->required();
 }
 
 void add_push_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "push", "Send runs to a warehouse in ClickHouse, which many machines share");
   PushArguments& a = add_action(*command, options, push);
-  command
-      ->add_option("--to", a.to,
-                   "clickhouse://USER@HOST:PORT/DATABASE, clickhouses:// over TLS; the password is"
-                   " $GRETA_FLEET_PASSWORD's, or that of the file $GRETA_FLEET_PASSWORD_FILE")
-      ->required()
-      ->option_text("ADDRESS");
+  add_option(*command, "--to ADDRESS", a.to,
+             "clickhouse://USER@HOST:PORT/DATABASE, clickhouses:// over TLS; the password is"
+             " $GRETA_FLEET_PASSWORD's, or that of the file $GRETA_FLEET_PASSWORD_FILE")
+      ->required();
   CLI::Option* run = add_run_option(*command, a.run, a.repeats);
   CLI::Option* since =
-      command->add_option("--since", a.since, "Runs of this date (YYYY-MM-DD) or later")
+      add_option(*command, "--since DATE", a.since, "Runs of this date (YYYY-MM-DD) or later")
           ->check(wrong_date)
-          ->excludes(run)
-          ->option_text("DATE");
-  command->add_option("which", a.which, "all: every run of the file")
+          ->excludes(run);
+  add_option(*command, "which all", a.which, "all: every run of the file")
       ->check(CLI::IsMember({"all"}))
       ->excludes(run)
-      ->excludes(since)
-      ->option_text("all");
-  command
-      ->add_option("--cluster", a.cluster,
-                   "Where there are no tables yet: lay them over the shards of this cluster of the"
-                   " server, replicated where it is")
-      ->option_text("NAME");
+      ->excludes(since);
+  add_option(*command, "--cluster NAME", a.cluster,
+             "Where there are no tables yet: lay them over the shards of this cluster of the"
+             " server, replicated where it is");
   command->add_flag("--replace", a.replace,
                     "Send also what is there already, and where the run there has sources that this"
                     " file lacks");
@@ -323,9 +314,8 @@ void add_pull_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "pull", "Brings runs of a warehouse in ClickHouse into the file, as merge does");
   PullArguments& a = add_action(*command, options, pull);
-  command->add_option("--from", a.from, std::string(kAddress) + ", as for push")
-      ->required()
-      ->option_text("ADDRESS");
+  add_option(*command, "--from ADDRESS", a.from, std::string(kAddress) + ", as for push")
+      ->required();
   add_run_option(*command, a.runs, a.repeats)->required();
 }
 
@@ -336,19 +326,18 @@ void add_fleet_command(CLI::App& app, Options& options) {
   CLI::App* checking = command->add_subcommand(
       "check", "Compare what is there with what was sent, and judge some runs again");
   FleetArguments& check = add_action(*checking, options, check_there, Takes::kFleet);
-  checking->add_option("--run", check.run, "Only these: a run, an experiment or part of a name")
-      ->option_text("NAME");
-  add_number_option(*checking, "--sample", check.sample,
-                    "Fetch one run in N and judge it again (default 100; 1: every run)", 1, 1 << 30)
-      ->option_text("N");
+  add_option(*checking, "--run NAME", check.run,
+             "Only these: a run, an experiment or part of a name");
+  add_number_option(*checking, "--sample N", check.sample,
+                    "Fetch one run in N and judge it again (default 100; 1: every run)", 1,
+                    1 << 30);
   CLI::App* sweeping = command->add_subcommand(
       "sweep", "Remove what interrupted pushes left, and runs that were pushed again since");
   FleetArguments& swept = add_action(*sweeping, options, sweep, Takes::kFleet);
-  add_number_option(*sweeping, "--older-than", swept.older_than,
+  add_number_option(*sweeping, "--older-than HOURS", swept.older_than,
                     "Only what was sent more than so many hours ago (default 24), as a push may be"
                     " under way",
-                    0, 24 * 3650)
-      ->option_text("HOURS");
+                    0, 24 * 3650);
   sweeping->add_flag("--dry-run", swept.dry_run, "Only say what there is");
 }
 

@@ -344,9 +344,8 @@ void add_prune_command(CLI::App& app, Options& options) {
       ->required()
       ->option_text("AGE");
   command->add_flag("--keep-failing", a.keep_failing, "Runs whose verdict is FAIL stay");
-  command->add_option("--experiment", a.experiment, "Only runs of this experiment")
-      ->check(offers_rows(kListExperiments))
-      ->option_text("NAME");
+  add_option(*command, "--experiment NAME", a.experiment, "Only runs of this experiment")
+      ->check(offers_rows(kListExperiments));
   add_manner(*command, a.manner);
 }
 

@@ -4,7 +4,6 @@
 #include <fstream>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "cli/commits/recorded_answers.h"
 #include "cli/commits/repository.h"
@@ -316,29 +315,24 @@ void add_gate_command(CLI::App& app, Options& options) {
   CLI::Option* run = add_run_option(*command, a.run, a.repeats, Naming::kRun);
   CLI::Option* experiment = add_experiment_option(*command, a.experiment, run);
   CLI::Option* commit =
-      command
-          ->add_option("--commit", a.commit,
-                       "In place of --run: the runs of this commit, which git finds in the current "
-                       "folder")
+      add_option(*command, "--commit REV", a.commit,
+                 "In place of --run: the runs of this commit, which git finds in the current "
+                 "folder")
           ->excludes(run)
           ->excludes(experiment)
-          ->excludes(command->get_option("--latest"))
-          ->option_text("REV");
-  command->add_option("--lineage", a.lineage, "With --commit: only runs of this lineage")
+          ->excludes(command->get_option("--latest"));
+  add_option(*command, "--lineage NAME", a.lineage, "With --commit: only runs of this lineage")
       ->needs(commit)
-      ->check(offers_rows("SELECT DISTINCT lineage FROM lineage"))
-      ->option_text("NAME");
+      ->check(offers_rows("SELECT DISTINCT lineage FROM lineage"));
   command
       ->add_flag(
           "--recorded", a.recorded,
           "With --commit: answer git bisect run by the runs' own verdicts, or against --baseline: "
           "0 good, 1 bad, 125 no run or no verdict, 128 an error")
       ->needs(commit);
-  command
-      ->add_option("--baseline", a.baseline,
-                   "Hold it against this run (default: the baseline of its lineage)")
-      ->check(offers_rows(kListRuns))
-      ->option_text("NAME");
+  add_option(*command, "--baseline NAME", a.baseline,
+             "Hold it against this run (default: the baseline of its lineage)")
+      ->check(offers_rows(kListRuns));
   command->add_flag("--require-baseline", a.require_baseline,
                     "Without a baseline there is no PASS: exit status 3");
   CLI::Option* strict = command->add_flag_callback(

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "cli/show/judged_row.h"
 #include "common/json_text.h"
 #include "common/shell_word.h"
 #include "db/definitions.h"

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "cli/greta_db/commands.h"
-#include "cli/options/shared_options.h"
 #include "cli/output/files.h"
 #include "cli/show/report.h"
 #include "cli/warehouse/asked_database.h"
@@ -227,15 +226,13 @@ int regressions(Options& options, const HistoryArguments& arguments) {
 }
 
 void add_filters(CLI::App& command, HistoryArguments& arguments) {
-  command.add_option("--experiment", arguments.experiment, "Only this experiment")
-      ->check(offers_rows(kListExperiments))
-      ->option_text("NAME");
-  command.add_option("--mode", arguments.mode, "Only this mode")
-      ->check(offers_rows(kListModes))
-      ->option_text("MODE");
-  command.add_option("--since", arguments.since, "Only runs of this date (YYYY-MM-DD) or later")
-      ->check(wrong_date)
-      ->option_text("DATE");
+  add_option(command, "--experiment NAME", arguments.experiment, "Only this experiment")
+      ->check(offers_rows(kListExperiments));
+  add_option(command, "--mode MODE", arguments.mode, "Only this mode")
+      ->check(offers_rows(kListModes));
+  add_option(command, "--since DATE", arguments.since,
+             "Only runs of this date (YYYY-MM-DD) or later")
+      ->check(wrong_date);
 }
 
 }  // namespace
@@ -250,18 +247,14 @@ void add_history_command(CLI::App& app, Options& options) {
   add_gate_option(*command, a.gate);
   add_language_option(*command, a.language, "Language of --format html: en (default) or es");
   CLI::Option* with_runs =
-      command
-          ->add_option("--with-runs", a.with_runs,
-                       "With --format html: write DIR/history.html, and beside it pages of runs,"
-                       " which it links to")
-          ->check([](const std::string& text) { return text.empty() ? "give a directory" : ""; })
-          ->option_text("DIR");
-  command
-      ->add_option("--most-runs", a.most_runs,
-                   "Pages of runs at most (default 20): where it turned for the worse, then what"
-                   " fails, each the newest first")
-      ->needs(with_runs)
-      ->option_text("N");
+      add_option(*command, "--with-runs DIR", a.with_runs,
+                 "With --format html: write DIR/history.html, and beside it pages of runs,"
+                 " which it links to")
+          ->check([](const std::string& text) { return text.empty() ? "give a directory" : ""; });
+  add_option(*command, "--most-runs N", a.most_runs,
+             "Pages of runs at most (default 20): where it turned for the worse, then what"
+             " fails, each the newest first")
+      ->needs(with_runs);
   command->add_flag("--force", a.force, "Replace files that exist")->needs(with_runs);
 }
 

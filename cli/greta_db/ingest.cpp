@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "cli/greta_db/commands.h"
-#include "cli/options/shared_options.h"
 #include "common/json_text.h"
 #include "common/utf8.h"
 #include "db/database.h"
@@ -174,10 +173,8 @@ void add_ingest_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "ingest", "Reads files, directories and archives into the database, creating it if need be");
   IngestArguments& a = add_action(*command, options, ingest_paths);
-  command
-      ->add_option("paths", a.paths,
-                   "Files (plain, .gz, .tgz) and directories, or - for rows from a pipe")
-      ->option_text("PATH...");
+  add_option(*command, "paths PATH...", a.paths,
+             "Files (plain, .gz, .tgz) and directories, or - for rows from a pipe");
   CLI::Option* resume = command->add_flag(
       "--resume", a.resume, "Finish ingests that were interrupted (any ingest does so first)");
   command
@@ -185,12 +182,10 @@ void add_ingest_command(CLI::App& app, Options& options) {
                  "With --resume: end those whose paths are gone; their runs stay INCOMPLETE")
       ->needs(resume);
   command->add_flag("--dry-run", a.options.dry_run, "Read and check everything, write nothing");
-  add_number_option(*command, "--jobs", a.jobs,
+  add_number_option(*command, "--jobs N", a.jobs,
                     "1: one thread does all; more (default 2): another one parses", 1, kMaxJobs);
-  command
-      ->add_option("--run", a.options.run,
-                   "Name of the run that all files belong to (default: from path and content)")
-      ->option_text("NAME");
+  add_option(*command, "--run NAME", a.options.run,
+             "Name of the run that all files belong to (default: from path and content)");
   command->add_flag("--follow", a.options.follow,
                     "Also follow links that lead out of a directory given");
   command->add_flag("--quiet,-q", a.quiet, "No progress bar and no summary table");

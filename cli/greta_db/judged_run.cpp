@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "cli/warehouse/origin.h"
-#include "common/json_text.h"
 
 namespace greta {
 namespace {

@@ -1,8 +1,6 @@
 // The prose of greta-db's manual: what options and their descriptions do not say.
-#include <string>
 
 #include "cli/greta_db/commands.h"
-#include "cli/options/shared_options.h"
 
 namespace greta {
 

@@ -80,19 +80,14 @@ void add_names_command(CLI::App& app, Options& options) {
   CLI::App* add = command->add_subcommand(
       "add", "Names that fit a pattern are a trace point; its first group is the layer");
   NamesArguments& added = add_action(*add, options, add_name);
-  add->add_option("pattern", added.pattern, "PCRE2, of the whole name")
+  add_option(*add, "pattern PATTERN", added.pattern, "PCRE2, of the whole name")->required();
+  add_option(*add, "tensor TENSOR", added.tensor, "Trace point")
       ->required()
-      ->option_text("PATTERN");
-  add->add_option("tensor", added.tensor, "Trace point")
-      ->required()
-      ->check(offers_rows("SELECT name FROM tensor_name"))
-      ->option_text("TENSOR");
+      ->check(offers_rows("SELECT name FROM tensor_name"));
   CLI::App* remove = command->add_subcommand("remove", "Take a rule away, shipped ones too");
-  remove
-      ->add_option("pattern", add_action(*remove, options, remove_name).pattern,
-                   "As `names list` has it")
-      ->required()
-      ->option_text("PATTERN");
+  add_option(*remove, "pattern PATTERN", add_action(*remove, options, remove_name).pattern,
+             "As `names list` has it")
+      ->required();
 }
 
 }  // namespace greta

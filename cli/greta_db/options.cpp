@@ -2,9 +2,6 @@
 
 #include <sqlite3.h>
 
-#include <memory>
-
-#include "cli/options/shared_options.h"
 #include "common/environment.h"
 
 namespace greta {
@@ -12,10 +9,9 @@ namespace greta {
 void add_common_options(CLI::App& app, Options& options) {
   options.database = environment_variable("GRETA_DB");
   if (options.database.empty()) options.database = "greta.db";
-  app.add_option("--db", options.database,
-                 "Database file, or for some commands clickhouse://USER@HOST:PORT/DATABASE"
-                 " (default: $GRETA_DB, else greta.db)")
-      ->option_text("FILE");
+  add_option(app, "--db FILE", options.database,
+             "Database file, or for some commands clickhouse://USER@HOST:PORT/DATABASE"
+             " (default: $GRETA_DB, else greta.db)");
   add_format_option(app, options.format, true);
   auto csv_safe = std::make_shared<bool>(false);
   app.add_flag("--csv-safe", *csv_safe,
@@ -70,26 +66,23 @@ CLI::Option* add_run_option(CLI::App& command, std::vector<std::string>& runs, R
 }
 
 CLI::Option* add_experiment_option(CLI::App& command, std::string& experiment, CLI::Option* run) {
-  return command
-      .add_option("--experiment", experiment, "In place of --run: all runs of this experiment")
+  return add_option(command, "--experiment NAME", experiment,
+                    "In place of --run: all runs of this experiment")
       ->excludes(run)
-      ->check(offers_rows(kListExperiments))
-      ->option_text("NAME");
+      ->check(offers_rows(kListExperiments));
 }
 
 void add_gate_option(CLI::App& command, Gate& gate) {
-  add_choice_option<Gate>(command, "--gate", gate,
+  add_choice_option<Gate>(command, "--gate GATE", gate,
                           {{"strict", Gate::kStrict}, {"numeric", Gate::kNumeric}},
-                          "Go by the strict or the numeric verdict, not by the one to act on")
-      ->option_text("GATE");
+                          "Go by the strict or the numeric verdict, not by the one to act on");
 }
 
 CLI::Option* add_language_option(CLI::App& command, Language& language, const std::string& help,
                                  bool both) {
   Choices<Language> choices{{"en", Language::kEnglish}, {"es", Language::kSpanish}};
   if (both) choices.emplace_back("both", Language::kBoth);
-  return add_choice_option<Language>(command, "--lang", language, choices, help)
-      ->option_text("LANG");
+  return add_choice_option<Language>(command, "--lang LANG", language, choices, help);
 }
 
 }  // namespace greta

@@ -1,13 +1,12 @@
 #pragma once
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
 
-#include "cli/output/row_printer.h"
+#include "cli/options/shared_options.h"
 #include "cli/show/texts.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/verdict.h"

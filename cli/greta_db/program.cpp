@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "cli/greta_db/commands.h"
-#include "cli/options/shared_options.h"
 #include "common/stop_signal.h"
 #include "common/trouble.h"
 #include "db/clickhouse/address.h"

@@ -228,17 +228,14 @@ void add_query_command(CLI::App& app, Options& options) {
   CLI::App* command =
       app.add_subcommand("query", "Runs one SQL statement that reads, or a canned query by name");
   QueryArguments& a = add_action(*command, options, run_query, Takes::kFleet);
-  command->add_option("sql", a.text, "SQL text, or the name of a canned query")
+  add_option(*command, "sql SQL|NAME", a.text, "SQL text, or the name of a canned query")
       ->check(offers([] {
         std::vector<std::string> names;
         for (const CannedQuery& query : canned_queries()) names.push_back(query.name);
         return names;
-      }))
-      ->option_text("SQL|NAME");
-  command->add_option("-f,--file", a.file, "Read the SQL from a file; - is standard input")
-      ->option_text("FILE");
-  command->add_option("--param", a.parameters, "Value of :name; may be repeated")
-      ->option_text("NAME=VALUE")
+      }));
+  add_option(*command, "-f,--file FILE", a.file, "Read the SQL from a file; - is standard input");
+  add_option(*command, "--param NAME=VALUE", a.parameters, "Value of :name; may be repeated")
       ->expected(1)
       ->take_all();
   command->add_flag("--list", a.list, "List the canned queries with their parameters");

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <set>
 #include <string>
 #include <system_error>
@@ -193,12 +192,10 @@ void add_report_command(CLI::App& app, Options& options) {
   add_run_option(*command, a.run, a.repeats)->required();
   add_language_option(*command, a.language, "Language of the report: en (default), es or both",
                       true);
-  command
-      ->add_option("--out", a.out,
-                   "A directory (existing, or ending in /) for EXPERIMENT_FINAL_REPORT.md and"
-                   " EXPERIMENT_ANALYSIS.tsv, with --format html EXPERIMENT.html, or a file;"
-                   " default: standard output")
-      ->option_text("DIR|FILE");
+  add_option(*command, "--out DIR|FILE", a.out,
+             "A directory (existing, or ending in /) for EXPERIMENT_FINAL_REPORT.md and"
+             " EXPERIMENT_ANALYSIS.tsv, with --format html EXPERIMENT.html, or a file;"
+             " default: standard output");
   command->add_flag("--full", a.full,
                     "Every section, not only what fits a screen; what --out writes has all");
   command->add_flag("--force", a.force, "Replace files that exist");

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "cli/greta_db/commands.h"
-#include "cli/options/shared_options.h"
 #include "cli/warehouse/known_value.h"
 #include "cli/warehouse/origin.h"
 #include "cli/warehouse/sql_query.h"
@@ -124,14 +123,13 @@ RowsArguments& add_row_options(CLI::App& command, Options& options,
                                int (*list)(Options&, const RowsArguments&)) {
   RowsArguments& a = add_action(command, options, list);
   add_run_option(command, a.run, a.repeats);
-  command.add_option("--prompt", a.prompt, "Only this prompt")
-      ->check(offers_rows("SELECT DISTINCT name FROM prompt"))
-      ->option_text("NAME");
-  add_number_option(command, "--layer", a.layer, "Only this layer", -1, kMaxLayer);
-  command.add_option("--tensor", a.tensor, "Only this tensor, as written or by its canonical name")
-      ->check(offers_rows("SELECT name FROM tensor_name"))
-      ->option_text("NAME");
-  add_number_option(command, "--limit", a.limit, "At most this many rows");
+  add_option(command, "--prompt NAME", a.prompt, "Only this prompt")
+      ->check(offers_rows("SELECT DISTINCT name FROM prompt"));
+  add_number_option(command, "--layer N", a.layer, "Only this layer", -1, kMaxLayer);
+  add_option(command, "--tensor NAME", a.tensor,
+             "Only this tensor, as written or by its canonical name")
+      ->check(offers_rows("SELECT name FROM tensor_name"));
+  add_number_option(command, "--limit N", a.limit, "At most this many rows");
   return a;
 }
 
@@ -141,28 +139,24 @@ void add_pairs_command(CLI::App& app, Options& options) {
   CLI::App* command =
       app.add_subcommand("pairs", "Comparisons of prefill with decode, in forward order");
   RowsArguments& a = add_row_options(*command, options, pairs);
-  command->add_option("--status", a.status, "Only this status: MATCH, DRIFT, MISSING, ...")
+  add_option(*command, "--status STATUS", a.status, "Only this status: MATCH, DRIFT, MISSING, ...")
       ->check(CLI::IsMember({"MATCH", "DRIFT", "NONFINITE", "AMBIGUOUS", "CONFLICT", "INCOMPARABLE",
-                             "MISSING", "DECODE_ONLY", "PREFILL_ONLY"}))
-      ->option_text("STATUS");
-  command
-      ->add_option("--class", a.grade,
-                   "Only drifts of this class: ROUNDING, EXPLAINED, DIVERGENT, UNKNOWN")
-      ->check(CLI::IsMember({"ROUNDING", "EXPLAINED", "DIVERGENT", "UNKNOWN"}))
-      ->option_text("CLASS");
-  command->add_option("--cause", a.cause, "Only this cause: ATTN_OUT_DRIFT, ...")
-      ->check(offers_rows("SELECT name FROM cause"))
-      ->option_text("CAUSE");
+                             "MISSING", "DECODE_ONLY", "PREFILL_ONLY"}));
+  add_option(*command, "--class CLASS", a.grade,
+             "Only drifts of this class: ROUNDING, EXPLAINED, DIVERGENT, UNKNOWN")
+      ->check(CLI::IsMember({"ROUNDING", "EXPLAINED", "DIVERGENT", "UNKNOWN"}));
+  add_option(*command, "--cause CAUSE", a.cause, "Only this cause: ATTN_OUT_DRIFT, ...")
+      ->check(offers_rows("SELECT name FROM cause"));
 }
 
 void add_trace_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand("trace", "Traced rows as they were written");
   RowsArguments& a = add_row_options(*command, options, trace);
-  command->add_option("--phase", a.phase, "Only this phase: prefill_last, decode0, ...")
-      ->check(offers_rows("SELECT name FROM phase"))
-      ->option_text("PHASE");
-  add_number_option(*command, "--step", a.step, "Only this step: 0 is prefill, then one per token");
-  add_number_option(*command, "--pos", a.pos, "Only this position", 0, kMaxPosition);
+  add_option(*command, "--phase PHASE", a.phase, "Only this phase: prefill_last, decode0, ...")
+      ->check(offers_rows("SELECT name FROM phase"));
+  add_number_option(*command, "--step N", a.step,
+                    "Only this step: 0 is prefill, then one per token");
+  add_number_option(*command, "--pos N", a.pos, "Only this position", 0, kMaxPosition);
   command->add_flag("--samples", a.samples, "Also the stored values: f32 little-endian, in hex");
 }
 

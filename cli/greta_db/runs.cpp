@@ -1,7 +1,6 @@
 
 #include "cli/greta_db/canned.h"
 #include "cli/greta_db/commands.h"
-#include "cli/options/shared_options.h"
 #include "cli/warehouse/asked_database.h"
 #include "cli/warehouse/known_value.h"
 #include "cli/warehouse/run_name.h"
@@ -103,18 +102,16 @@ int runs(Options& options, const RunsArguments& arguments) {
 void add_runs_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand("runs", "Runs with their verdicts, in order of date");
   RunsArguments& a = add_action(*command, options, runs, Takes::kFleet);
-  auto text = [&](const char* name, std::string& value, const char* help, const char* type) {
-    return command->add_option(name, value, help)->option_text(type);
-  };
   add_run_option(*command, a.run, a.repeats);
-  text("--experiment", a.experiment, "Only this experiment", "NAME")
+  add_option(*command, "--experiment NAME", a.experiment, "Only this experiment")
       ->check(offers_rows(kListExperiments));
-  text("--mode", a.mode, "Only this mode: as_designed, kv_aligned, ...", "MODE")
+  add_option(*command, "--mode MODE", a.mode, "Only this mode: as_designed, kv_aligned, ...")
       ->check(offers_rows(kListModes));
-  text("--date", a.date, "Only this date, or the year or month it begins with", "DATE")
+  add_option(*command, "--date DATE", a.date, "Only this date, or the year or month it begins with")
       ->check(wrong_date);
-  text("--commit", a.commit, "Only this commit, or what it begins with", "SHA");
-  text("--verdict", a.verdict, "Only this verdict: PASS, FAIL, NO_EVIDENCE, ...", "VERDICT")
+  add_option(*command, "--commit SHA", a.commit, "Only this commit, or what it begins with");
+  add_option(*command, "--verdict VERDICT", a.verdict,
+             "Only this verdict: PASS, FAIL, NO_EVIDENCE, ...")
       ->check(
           CLI::IsMember({"PASS", "FAIL", "INCOMPLETE", "NO_EVIDENCE", "INCOMPARABLE", "UNJUDGED"}));
   add_gate_option(*command, a.gate);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <optional>
 
 #include "cli/greta_db/commands.h"
 #include "cli/warehouse/sql_query.h"
@@ -166,9 +165,8 @@ void add_schema_command(CLI::App& app, Options& options) {
   CLI::App* command =
       app.add_subcommand("schema", "Views and tables of a database, and what their columns mean");
   SchemaArguments& a = add_action(*command, options, schema);
-  command->add_option("name", a.name, "Show the columns of this view or table")
-      ->check(offers_rows("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')"))
-      ->option_text("NAME");
+  add_option(*command, "name NAME", a.name, "Show the columns of this view or table")
+      ->check(offers_rows("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')"));
   command->add_flag("--sql", a.sql, "Print the SQL that creates it (all of them without NAME)");
 }
 

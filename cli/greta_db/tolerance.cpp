@@ -194,13 +194,11 @@ int reset_tolerance(Options& options, const ToleranceArguments& a) {
 }
 
 void add_place(CLI::App& command, ToleranceArguments& a) {
-  command.add_option("--tensor", a.tensor, "Of this trace point (any)")
-      ->check(offers_rows("SELECT name FROM tensor_name"))
-      ->option_text("NAME");
-  command.add_option("--dtype", a.dtype, "Of runs of this dtype (any)")
+  add_option(command, "--tensor NAME", a.tensor, "Of this trace point (any)")
+      ->check(offers_rows("SELECT name FROM tensor_name"));
+  add_option(command, "--dtype NAME", a.dtype, "Of runs of this dtype (any)")
       ->check(offers_rows("SELECT DISTINCT dtype FROM tolerance WHERE dtype IS NOT NULL"))
-      ->transform(canonical_dtype)
-      ->option_text("NAME");
+      ->transform(canonical_dtype);
 }
 
 }  // namespace
@@ -216,9 +214,7 @@ void add_tolerance_command(CLI::App& app, Options& options) {
       "Change or add one; the most specific counts: tensor and dtype, tensor, dtype, neither");
   ToleranceArguments& changed = add_action(*set, options, set_tolerance);
   add_place(*set, changed);
-  set->add_option("rel_l2", changed.rel_l2, "Relative L2 distance, as 1e-4")
-      ->required()
-      ->option_text("REL_L2");
+  add_option(*set, "rel_l2 REL_L2", changed.rel_l2, "Relative L2 distance, as 1e-4")->required();
   CLI::App* reset = command->add_subcommand("reset", "Make one, or all, as shipped");
   ToleranceArguments& again = add_action(*reset, options, reset_tolerance);
   add_place(*reset, again);

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "cli/greta_db/commands.h"
-#include "cli/options/shared_options.h"
 #include "cli/warehouse/known_value.h"
 #include "cli/warehouse/sql_query.h"
 #include "common/completion.h"
@@ -172,31 +171,22 @@ void add_waive_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "waive", "Accept a known difference until a day: it does not fail the gate, and is shown");
   WaiveArguments& a = add_action(*command, options, waive);
-  command->add_option("--tensor", a.tensor, "Trace point whose differences are accepted")
-      ->check(offers_rows("SELECT name FROM tensor_name"))
-      ->option_text("NAME");
-  add_number_option(*command, "--layer", a.layer, "Only of this layer (all)", -1)->option_text("N");
-  command
-      ->add_option("--until", a.until, "Its last day, and of the runs that it is for (YYYY-MM-DD)")
+  add_option(*command, "--tensor NAME", a.tensor, "Trace point whose differences are accepted")
+      ->check(offers_rows("SELECT name FROM tensor_name"));
+  add_number_option(*command, "--layer N", a.layer, "Only of this layer (all)", -1);
+  add_option(*command, "--until DATE", a.until,
+             "Its last day, and of the runs that it is for (YYYY-MM-DD)")
       ->check([](const std::string& text) {
         return wrong_date(text).empty() ? "" : "'" + text + "' is no day: give YYYY-MM-DD";
-      })
-      ->option_text("DATE");
-  command->add_option("--reason", a.reason, "Why, for whoever reads the verdict")
-      ->option_text("TEXT");
-  command->add_option("--run", a.run, "Only of this run")
-      ->check(offers_rows(kListRuns))
-      ->option_text("NAME");
-  command->add_option("--experiment", a.experiment, "Only of runs of this experiment")
-      ->check(offers_rows(kListExperiments))
-      ->option_text("NAME");
-  command
-      ->add_option("--lineage", a.lineage,
-                   "Only of runs of this lineage, as `baseline list` has it")
-      ->option_text("NAME");
+      });
+  add_option(*command, "--reason TEXT", a.reason, "Why, for whoever reads the verdict");
+  add_option(*command, "--run NAME", a.run, "Only of this run")->check(offers_rows(kListRuns));
+  add_option(*command, "--experiment NAME", a.experiment, "Only of runs of this experiment")
+      ->check(offers_rows(kListExperiments));
+  add_option(*command, "--lineage NAME", a.lineage,
+             "Only of runs of this lineage, as `baseline list` has it");
   command->add_flag("--list", a.list, "List all waivers, expired ones too");
-  add_number_option(*command, "--remove", a.remove, "Remove the waiver of this number", 1)
-      ->option_text("ID");
+  add_number_option(*command, "--remove ID", a.remove, "Remove the waiver of this number", 1);
 }
 
 }  // namespace greta

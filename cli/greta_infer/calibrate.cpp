@@ -269,7 +269,7 @@ void add_infer_calibrate(CLI::App& app, Infer& infer) {
       ->option_text("NAME|FILE");
   command->add_option("--layers", probe.trace.layers, "Layers to measure, as 0,5-7 (all)")
       ->option_text("LIST");
-  add_number_option(*command, "--runs", arguments->max_runs,
+  add_number_option(*command, "--runs N", arguments->max_runs,
                     "Take the first N of the probes, which differ by routes, batches and threads "
                     "(all)",
                     1);

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <exception>
 #include <memory>
 #include <thread>
 

@@ -10,7 +10,6 @@
 #include "cli/greta_infer/options.h"
 #include "common/stop_signal.h"
 #include "common/utf8.h"
-#include "engine/session/session.h"
 
 namespace greta {
 namespace {
@@ -33,30 +32,24 @@ void warn_of_unknown_keys(const Model& model) {
 }  // namespace
 
 void add_model_option(CLI::App& command, std::string& file) {
-  command.add_option("-m,--model", file, "GGUF file of a model (llama, qwen2, qwen3)")
-      ->required()
-      ->option_text("FILE");
+  add_option(command, "-m,--model FILE", file, "GGUF file of a model (llama, qwen2, qwen3)")
+      ->required();
 }
 
 void add_model_options(CLI::App& command, ModelArguments& arguments) {
   add_model_option(command, arguments.file);
-  command.add_option("--backend", arguments.backend, "What computes: cpu, hip or auto (default)")
-      ->check(CLI::IsMember(std::vector<std::string>(kBackendNames.begin(), kBackendNames.end())))
-      ->option_text("NAME");
-  command.add_option("--threads", arguments.threads, "CPU threads (default: one per core)")
-      ->check(CLI::Range(1, 1024))
-      ->option_text("N");
-  command
-      .add_option("--max-seq-len", arguments.max_seq_len,
-                  "Use at most N positions of the model's context (default: $GRETA_MAX_SEQ_LEN, "
-                  "else all)")
-      ->check(CLI::PositiveNumber)
-      ->option_text("N");
-  command
-      .add_option("--batch", arguments.batch,
-                  "Most tokens that prefill takes at once (512 on the CPU, 2048 on a GPU)")
-      ->check(CLI::Range(1, 1 << 20))
-      ->option_text("N");
+  add_option(command, "--backend NAME", arguments.backend,
+             "What computes: cpu, hip or auto (default)")
+      ->check(CLI::IsMember(std::vector<std::string>(kBackendNames.begin(), kBackendNames.end())));
+  add_option(command, "--threads N", arguments.threads, "CPU threads (default: one per core)")
+      ->check(CLI::Range(1, 1024));
+  add_option(command, "--max-seq-len N", arguments.max_seq_len,
+             "Use at most N positions of the model's context (default: $GRETA_MAX_SEQ_LEN, "
+             "else all)")
+      ->check(CLI::PositiveNumber);
+  add_option(command, "--batch N", arguments.batch,
+             "Most tokens that prefill takes at once (512 on the CPU, 2048 on a GPU)")
+      ->check(CLI::Range(1, 1 << 20));
 }
 
 void warn_of_missing_pre_tokenizer(const GgufFile& file) {

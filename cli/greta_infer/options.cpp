@@ -10,11 +10,8 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <stdexcept>
-#include <system_error>
 
 #include "cli/greta_infer/environment.h"
-#include "cli/options/shared_options.h"
 #include "common/completion.h"
 #include "common/shell_word.h"
 #include "common/utc_time.h"
@@ -23,7 +20,6 @@
 #include "engine/forward/fault.h"
 #include "engine/probe/suite.h"
 #include "engine/run/trace_sink.h"
-#include "engine/session/session.h"
 
 namespace greta {
 namespace {
@@ -148,25 +144,18 @@ std::string bad_experiment(const std::string& name) {
 }  // namespace
 
 void add_prompt_options(CLI::App& command, PromptArguments& arguments) {
-  CLI::Option* text =
-      command
-          .add_option("-p,--prompt", arguments.text,
-                      "Text of the prompt as it is: no template of a chat is applied")
-          ->option_text("TEXT");
-  command
-      .add_option("-f,--prompt-file", arguments.file,
-                  "File with the prompt, - for standard input; one line end at its end is left out")
-      ->excludes(text)
-      ->option_text("FILE");
+  CLI::Option* text = add_option(command, "-p,--prompt TEXT", arguments.text,
+                                 "Text of the prompt as it is: no template of a chat is applied");
+  add_option(command, "-f,--prompt-file FILE", arguments.file,
+             "File with the prompt, - for standard input; one line end at its end is left out")
+      ->excludes(text);
 }
 
 void add_tokens_option(CLI::App& command, PromptArguments& arguments) {
-  command
-      .add_option("--tokens", arguments.tokens,
-                  "Token ids of the prompt instead of its text, as 1,15043; nothing is added")
+  add_option(command, "--tokens IDS", arguments.tokens,
+             "Token ids of the prompt instead of its text, as 1,15043; nothing is added")
       ->excludes("--prompt")
-      ->excludes("--prompt-file")
-      ->option_text("IDS");
+      ->excludes("--prompt-file");
 }
 
 std::string prompt_text(const PromptArguments& arguments) {
@@ -229,26 +218,21 @@ CLI::Validator offers_suites() {
 }
 
 void add_trace_options(CLI::App& command, TraceArguments& arguments) {
-  command
-      .add_option(
-          "--layers", arguments.layers,
-          "Layers to trace, as 0,1,2,4,8 (default: $GRETA_TRACE_LAYERS, else these), 5-7, or all")
-      ->option_text("LIST")
+  add_option(
+      command, "--layers LIST", arguments.layers,
+      "Layers to trace, as 0,1,2,4,8 (default: $GRETA_TRACE_LAYERS, else these), 5-7, or all")
       ->group("Tracing");
-  command.add_option("--tensors", arguments.tensors, "Trace points, as attn_out,logits, or all")
+  add_option(command, "--tensors LIST", arguments.tensors,
+             "Trace points, as attn_out,logits, or all")
       ->check(offers_list(names_of<TracePoint>(trace_point_name, kTracePoints, "all")))
-      ->option_text("LIST")
       ->group("Tracing");
-  command
-      .add_option("--phases", arguments.phases,
-                  "Phases to trace: prefill_last, prefill, decode0, decode, or all")
+  add_option(command, "--phases LIST", arguments.phases,
+             "Phases to trace: prefill_last, prefill, decode0, decode, or all")
       ->check(offers_list(names_of<Phase>(phase_name, kTracedPhases, "all")))
-      ->option_text("LIST")
       ->group("Tracing");
-  command
-      .add_option("--sample", arguments.sample, "Also keep the first N values of every row (none)")
+  add_option(command, "--sample N", arguments.sample,
+             "Also keep the first N values of every row (none)")
       ->check(CLI::Range(int64_t{0}, static_cast<int64_t>(kMaxTokenValues)))
-      ->option_text("N")
       ->group("Tracing");
 }
 
@@ -281,33 +265,24 @@ TraceSelection resolve_trace(const TraceArguments& arguments, int64_t n_layers,
 }
 
 void add_compute_options(CLI::App& command, ComputeArguments& arguments) {
-  command
-      .add_option("--mode", arguments.mode,
-                  "as_designed, kv_aligned or batch_invariant (default: $GRETA_B3_66_MODE, else "
-                  "as_designed)")
-      ->check(offers(names_of<Mode>(mode_name, static_cast<int>(Mode::kBatchInvariant) + 1)))
-      ->option_text("MODE");
-  command
-      .add_option("--route", arguments.routes,
-                  "Force a route, as lm_head=dot@decode; probe --list has all. Repeatable")
+  add_option(command, "--mode MODE", arguments.mode,
+             "as_designed, kv_aligned or batch_invariant (default: $GRETA_B3_66_MODE, else "
+             "as_designed)")
+      ->check(offers(names_of<Mode>(mode_name, static_cast<int>(Mode::kBatchInvariant) + 1)));
+  add_option(command, "--route OP=ROUTE[@PHASE]", arguments.routes,
+             "Force a route, as lm_head=dot@decode; probe --list has all. Repeatable")
       ->allow_extra_args(false)
-      ->check(offers(routes_of_the_cpu))
-      ->option_text("OP=ROUTE[@PHASE]");
-  command
-      .add_option("--kv-cache", arguments.kv_cache,
-                  "How the cache stores keys and values: f32, or rounded to f16 (f32)")
-      ->check(offers({"f32", "f16"}))
-      ->option_text("TYPE");
-  command
-      .add_option("--inject", arguments.faults,
-                  "Inject a known bug, as rope_theta@decode:layer=2; probe --list has all. "
-                  "Repeatable")
+      ->check(offers(routes_of_the_cpu));
+  add_option(command, "--kv-cache TYPE", arguments.kv_cache,
+             "How the cache stores keys and values: f32, or rounded to f16 (f32)")
+      ->check(offers({"f32", "f16"}));
+  add_option(command, "--inject FAULT", arguments.faults,
+             "Inject a known bug, as rope_theta@decode:layer=2; probe --list has all. "
+             "Repeatable")
       ->allow_extra_args(false)
-      ->check(offers(fault_names))
-      ->option_text("FAULT");
-  command.add_option("--seed", arguments.seed, "Seed (default: $GRETA_SEED)")
-      ->check(CLI::NonNegativeNumber)
-      ->option_text("N");
+      ->check(offers(fault_names));
+  add_option(command, "--seed N", arguments.seed, "Seed (default: $GRETA_SEED)")
+      ->check(CLI::NonNegativeNumber);
 }
 
 Mode resolve_mode(const ComputeArguments& arguments) {
@@ -348,42 +323,33 @@ ForwardOptions resolve_forward(const ComputeArguments& arguments, Mode mode, con
 }
 
 void add_record_options(CLI::App& command, RecordArguments& arguments) {
-  command
-      .add_option("--db", arguments.database,
-                  "Database to write to (default: $GRETA_DB, else greta.db)")
-      ->option_text("FILE")
+  add_option(command, "--db FILE", arguments.database,
+             "Database to write to (default: $GRETA_DB, else greta.db)")
       ->group("Record");
-  command.add_option("--experiment", arguments.experiment, "What groups runs")
+  add_option(command, "--experiment NAME", arguments.experiment, "What groups runs")
       ->check(bad_experiment)
-      ->option_text("NAME")
       ->group("Record");
-  command.add_option("--date", arguments.date, "Date of the run (default: today, UTC)")
+  add_option(command, "--date YYYY-MM-DD", arguments.date, "Date of the run (default: today, UTC)")
       ->check([](const std::string& text) {
         return is_day(text) ? "" : "'" + text + "' is not a date as 2026-02-07";
       })
-      ->option_text("YYYY-MM-DD")
       ->group("Record");
-  command
-      .add_option("--commit", arguments.commit,
-                  "Commit of the engine, 7 to 64 hex digits (default: of this build)")
+  add_option(command, "--commit SHA", arguments.commit,
+             "Commit of the engine, 7 to 64 hex digits (default: of this build)")
       ->check([](const std::string& text) {
         return is_commit(text) ? "" : "'" + text + "' is not a commit, 7 to 64 of 0-9 and a-f";
       })
-      ->option_text("SHA")
       ->group("Record");
   add_wait_option(command)->group("Record");
-  command.add_option("--trace-jsonl", arguments.jsonl, "Also write the rows as JSON lines")
-      ->option_text("DIR")
+  add_option(command, "--trace-jsonl DIR", arguments.jsonl, "Also write the rows as JSON lines")
       ->group("Record");
 }
 
 void add_run_name_options(CLI::App& command, RecordArguments& arguments) {
   CLI::Option* name =
-      command
-          .add_option("--run-name", arguments.run_name,
-                      "What the run is called (default: DATE/EXPERIMENT/MODE); refused when a run "
-                      "has that name")
-          ->option_text("NAME")
+      add_option(command, "--run-name NAME", arguments.run_name,
+                 "What the run is called (default: DATE/EXPERIMENT/MODE); refused when a run "
+                 "has that name")
           ->group("Record");
   command
       .add_flag("--replace-failed", arguments.replace_failed,

@@ -1,7 +1,5 @@
 #pragma once
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
@@ -12,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "cli/options/shared_options.h"
 #include "engine/forward/forward.h"
 #include "engine/record/run_queue.h"
 #include "engine/session/session.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -267,25 +266,20 @@ int run(const RunArguments& arguments) {
 }
 
 void add_sampling_options(CLI::App& command, RunArguments& arguments) {
-  command.add_option("-n,--max-tokens", arguments.max_tokens, "Tokens to generate at most (64)")
+  add_option(command, "-n,--max-tokens N", arguments.max_tokens, "Tokens to generate at most (64)")
       ->check(CLI::NonNegativeNumber)
-      ->option_text("N")
       ->group("Sampling");
-  command
-      .add_option("--temperature", arguments.sampler.temperature,
-                  "0 (default) takes the most likely token")
+  add_option(command, "--temperature T", arguments.sampler.temperature,
+             "0 (default) takes the most likely token")
       ->check(CLI::NonNegativeNumber)
-      ->option_text("T")
       ->group("Sampling");
-  command.add_option("--top-k", arguments.sampler.top_k, "Only the K most likely tokens (0: all)")
+  add_option(command, "--top-k K", arguments.sampler.top_k,
+             "Only the K most likely tokens (0: all)")
       ->check(CLI::NonNegativeNumber)
-      ->option_text("K")
       ->group("Sampling");
-  command
-      .add_option("--top-p", arguments.sampler.top_p,
-                  "Only the most likely tokens that together reach probability P (1)")
+  add_option(command, "--top-p P", arguments.sampler.top_p,
+             "Only the most likely tokens that together reach probability P (1)")
       ->check(CLI::Range(0.0, 1.0))
-      ->option_text("P")
       ->group("Sampling");
   command.add_flag("--ignore-eos", arguments.ignore_eos, "Go on after a token that ends the text")
       ->group("Sampling");

@@ -112,18 +112,14 @@ void add_infer_synth(CLI::App& app, Infer& infer) {
   CLI::App* command =
       app.add_subcommand("synth", "Makes a random model that behaves, always the same for a seed");
   auto arguments = std::make_shared<SynthArguments>();
-  command->add_option("--preset", arguments->preset, "tiny (default), small, 1b or llama3-8b")
-      ->check(offers(synth_preset_names))
-      ->option_text("NAME");
-  command
-      ->add_option(
-          "--type", arguments->type,
-          "f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl, q2_k, q3_k, q4_k, q5_k, q6_k, "
-          "q5_k_m or q4_k_m (default)")
-      ->check(offers(synth_type_names))
-      ->option_text("TYPE");
-  command->add_option("-o,--out", arguments->out, "File to write")->required()->option_text("FILE");
-  command->add_option("--seed", arguments->seed, "Seed of the weights (1)")->option_text("N");
+  add_option(*command, "--preset NAME", arguments->preset, "tiny (default), small, 1b or llama3-8b")
+      ->check(offers(synth_preset_names));
+  add_option(*command, "--type TYPE", arguments->type,
+             "f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl, q2_k, q3_k, q4_k, q5_k, q6_k, "
+             "q5_k_m or q4_k_m (default)")
+      ->check(offers(synth_type_names));
+  add_option(*command, "-o,--out FILE", arguments->out, "File to write")->required();
+  add_option(*command, "--seed N", arguments->seed, "Seed of the weights (1)");
   command->add_flag("--force", arguments->force, "Replace the file if it exists");
   add_shape_options(*command, *arguments);
   command->callback(

@@ -1,6 +1,5 @@
 #include <cstdio>
 #include <memory>
-#include <stdexcept>
 
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/model_options.h"

@@ -26,9 +26,10 @@ bool is_date(std::string_view text) {
 
 }  // namespace
 
-CLI::Option* add_number_option(CLI::App& command, const std::string& name,
+CLI::Option* add_number_option(CLI::App& command, const std::string& usage,
                                std::optional<int64_t>& value, const std::string& help,
                                int64_t least, int64_t most) {
+  const std::string name = name_in(usage);
   return command
       .add_option_function<std::string>(
           name,
@@ -42,7 +43,7 @@ CLI::Option* add_number_option(CLI::App& command, const std::string& name,
                                : "from " + std::to_string(least) + " to " + std::to_string(most)));
           },
           help)
-      ->option_text("N");
+      ->option_text(value_in(usage));
 }
 
 std::string wrong_date(const std::string& text) {
@@ -58,10 +59,9 @@ CLI::Option* add_format_option(CLI::App& app, Format& format, bool pages) {
                           {"md", Format::kMarkdown}};
   if (pages) choices.emplace_back("html", Format::kHtml);
   return add_choice_option<Format>(
-             app, "--format", format, choices,
-             std::string("table (default, also when not on a terminal), json, csv, tsv or md") +
-                 (pages ? "; html of report, compare, history and gate" : ""))
-      ->option_text("FORMAT");
+      app, "--format FORMAT", format, choices,
+      std::string("table (default, also when not on a terminal), json, csv, tsv or md") +
+          (pages ? "; html of report, compare, history and gate" : ""));
 }
 
 CLI::Option* add_wait_option(CLI::App& app) {

@@ -18,6 +18,17 @@ namespace greta {
 template <class T>
 using Choices = std::vector<std::pair<const char*, T>>;
 
+/// The name in "--commit REV", the usage of an option, or in "file FILE", that of an argument.
+inline std::string name_in(const std::string& usage) { return usage.substr(0, usage.find(' ')); }
+/// What stands for its value there.
+inline std::string value_in(const std::string& usage) { return usage.substr(usage.find(' ') + 1); }
+
+template <class T>
+CLI::Option* add_option(CLI::App& app, const std::string& usage, T& value,
+                        const std::string& help) {
+  return app.add_option(name_in(usage), value, help)->option_text(value_in(usage));
+}
+
 /// The value that `name` stands for. Throws CLI::ValidationError that lists
 /// them.
 template <class T>
@@ -32,8 +43,9 @@ T choose(const std::string& option, const std::string& name, const Choices<T>& c
 
 /// Adds an option whose value is one of a few words, which shells complete.
 template <class T>
-CLI::Option* add_choice_option(CLI::App& app, const std::string& name, T& value,
+CLI::Option* add_choice_option(CLI::App& app, const std::string& usage, T& value,
                                const Choices<T>& choices, const std::string& help) {
+  const std::string name = name_in(usage);
   std::vector<std::string> words;
   for (const auto& [word, meaning] : choices) words.emplace_back(word);
   return app
@@ -41,12 +53,13 @@ CLI::Option* add_choice_option(CLI::App& app, const std::string& name, T& value,
           name,
           [name, &value, choices](const std::string& word) { value = choose(name, word, choices); },
           help)
+      ->option_text(value_in(usage))
       ->check(offers(words));
 }
 
 /// Adds an option that takes a whole number from `least` to `most`; another word is refused in a
 /// sentence that says so.
-CLI::Option* add_number_option(CLI::App& command, const std::string& name,
+CLI::Option* add_number_option(CLI::App& command, const std::string& usage,
                                std::optional<int64_t>& value, const std::string& help,
                                int64_t least = 0,
                                int64_t most = std::numeric_limits<int64_t>::max());

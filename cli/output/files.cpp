@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <cstdio>
 #include <system_error>
-#include <utility>
 
 #include "common/exit_status.h"
 #include "common/stop_signal.h"

@@ -1,7 +1,6 @@
 #include "cli/warehouse/origin.h"
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "common/utf8.h"
 

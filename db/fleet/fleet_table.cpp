@@ -2,11 +2,9 @@
 
 #include <sqlite3.h>
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
-#include <iterator>
 #include <stdexcept>
 #include <utility>
 

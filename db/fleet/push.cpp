@@ -2,15 +2,12 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <future>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <random>
 #include <set>
-#include <string>
-#include <utility>
 
 #include "common/sha256.h"
 #include "common/stop_signal.h"

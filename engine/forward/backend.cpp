@@ -1,11 +1,9 @@
 #include "engine/forward/backend.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <stdexcept>
-#include <string>
 
 namespace greta {
 namespace {

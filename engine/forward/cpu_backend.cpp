@@ -3,11 +3,9 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <deque>
 #include <fstream>
 #include <limits>
-#include <new>
 #include <stdexcept>
 #include <thread>
 #include <utility>

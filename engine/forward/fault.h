@@ -1,6 +1,4 @@
 #pragma once
-
-#include <array>
 #include <bit>
 #include <cstdint>
 #include <optional>

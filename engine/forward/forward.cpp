@@ -1,13 +1,11 @@
 #include "engine/forward/forward.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <span>
 #include <utility>
 
 #include "common/stop_signal.h"
-#include "engine/forward/layer_plan.h"
 
 namespace greta {
 

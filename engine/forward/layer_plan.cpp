@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
-
-#include "engine/forward/fault.h"
 
 namespace greta {
 namespace {

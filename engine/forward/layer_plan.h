@@ -1,8 +1,6 @@
 #pragma once
-
 #include <cstdint>
 #include <map>
-#include <span>
 #include <vector>
 
 #include "engine/forward/activations.h"

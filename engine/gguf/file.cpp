@@ -6,17 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
-#include <cstddef>
-#include <cstdint>
 #include <ctime>
 #include <mutex>
-#include <optional>
-#include <stdexcept>
 #include <system_error>
 #include <tuple>
 #include <type_traits>

@@ -1,7 +1,6 @@
 #include "engine/gguf/writer.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <stdexcept>
-#include <utility>
 
 #include "kernels/gpu/attention.h"
 #include "kernels/gpu/elementwise.h"

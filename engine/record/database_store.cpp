@@ -4,9 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <span>
 #include <unordered_map>
-#include <utility>
 
 #include "common/utc_time.h"
 #include "db/experiment.h"

@@ -6,7 +6,6 @@
 #include <mutex>
 #include <shared_mutex>
 #include <stdexcept>
-#include <string>
 #include <unordered_map>
 
 #include "common/run_name_rule.h"

@@ -5,19 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <chrono>
 #include <fstream>
 #include <iterator>
 #include <sstream>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 #include "common/environment.h"
 #include "common/hex.h"
-#include "common/sha256.h"
 
 namespace greta {
 namespace {

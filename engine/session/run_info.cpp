@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <utility>
-#include <vector>
 
 #include "common/utc_time.h"
 #include "db/trace_row.h"

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "common/process.h"

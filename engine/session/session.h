@@ -1,10 +1,7 @@
 #pragma once
-
 #include <array>
 #include <chrono>
-#include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <future>
 #include <memory>
 #include <string>

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
-#include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "engine/gguf/file.h"
 #include "engine/gguf/writer.h"

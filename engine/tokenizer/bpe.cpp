@@ -1,8 +1,5 @@
 #include "engine/tokenizer/bpe.h"
 
-#include <array>
-#include <cstdint>
-#include <string>
 #include <utility>
 
 #include "common/utf8.h"

@@ -4,7 +4,6 @@
 #include <iterator>
 #include <new>
 #include <stdexcept>
-#include <string>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

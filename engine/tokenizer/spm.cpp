@@ -1,7 +1,6 @@
 #include "engine/tokenizer/spm.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "common/utf8.h"
 

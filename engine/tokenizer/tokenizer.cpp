@@ -1,10 +1,7 @@
 #include "engine/tokenizer/tokenizer.h"
 
-#include <algorithm>
-#include <array>
 #include <limits>
 #include <stdexcept>
-#include <utility>
 
 #include "engine/gguf/parser.h"
 #include "engine/tokenizer/bpe.h"

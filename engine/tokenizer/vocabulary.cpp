@@ -3,7 +3,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "engine/gguf/parser.h"
 #include "engine/tokenizer/pre_tokenizer.h"

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <new>
-#include <string_view>
 
 #include "common/shared_library.h"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <string>
 #include <system_error>
 
 #include "ingest/content/archive.h"

@@ -1,7 +1,6 @@
 #include "ingest/foreign/rows.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace greta {

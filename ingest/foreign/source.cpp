@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "common/json_document.h"
 #include "ingest/text.h"

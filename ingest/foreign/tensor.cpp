@@ -4,9 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <utility>
 
-#include "ingest/foreign/bytes.h"
 #include "kernels/blocks.h"
 
 namespace greta {

@@ -2,16 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <numeric>
-#include <string>
-#include <vector>
 
 #include "common/json_text.h"
 #include "common/stop_signal.h"
 #include "db/trace_row.h"
 #include "ingest/foreign/bytes.h"
-#include "ingest/foreign/tensor.h"
 
 namespace greta {
 

@@ -3,14 +3,12 @@
 #include <locale.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <new>
 #include <vector>
 
 #include "common/stop_signal.h"
 #include "common/utf8.h"
-#include "ingest/foreign/bytes.h"
 
 namespace greta {
 namespace {

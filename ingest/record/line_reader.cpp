@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "common/json_text.h"
-#include "ingest/record/line.h"
 #include "ingest/record/parser.h"
 #include "ingest/text.h"
 #include "kernels/fingerprint/fingerprint.h"

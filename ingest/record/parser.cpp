@@ -1,6 +1,5 @@
 #include "ingest/record/parser.h"
 
-#include "ingest/record/batch.h"
 #include "ingest/record/shapes.h"
 
 namespace greta {

@@ -1,7 +1,5 @@
 #include "ingest/record/shapes.h"
 
-#include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "common/json_document.h"

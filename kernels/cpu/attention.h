@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-
 #include "kernels/attention_shape.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/simd/isa.h"

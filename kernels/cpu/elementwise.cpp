@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <span>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "kernels/cpu/quantise.h"

@@ -1,7 +1,6 @@
 #include "kernels/cpu/matmul.h"
 
 #include <algorithm>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>

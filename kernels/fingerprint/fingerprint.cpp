@@ -1,9 +1,7 @@
 #include "kernels/fingerprint/fingerprint.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <stdexcept>

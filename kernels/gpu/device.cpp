@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdio>
-#include <string>
 
 #include "kernels/gpu/runtime.h"
 

@@ -1,7 +1,5 @@
 #pragma once
-
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 
 #include "kernels/attention_shape.h"

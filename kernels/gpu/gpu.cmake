@@ -1,10 +1,5 @@
 # The GPU kernels: the same sources for hipcc, nvcc and the emulator (kernels/gpu/runtime.h).
-set(GRETA_GPU_SOURCES
-  attention_mfma.hip attention_mfma_token.hip attention_mfma_wide.hip attention_valu.hip blas.cpp device.cpp elementwise.hip fingerprint.hip halves.hip
-  matmul_fp16_accumulate.hip matmul_mfma.hip
-  matmul_mfma_token.hip matmul_mfma_wide.hip matmul_valu.hip row_difference.hip top_k.hip
-  weight_layout.hip)
-list(TRANSFORM GRETA_GPU_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
+file(GLOB GRETA_GPU_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.hip ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
 cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH GRETA_GPU_ROOT)  # kernels/
 cmake_path(GET GRETA_GPU_ROOT PARENT_PATH GRETA_GPU_ROOT)
 

@@ -5,7 +5,6 @@
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/matmul_mfma.h"
 #include "kernels/gpu/matmul_mfma_place.h"
-#include "kernels/gpu/matmul_valu.h"
 #include "kernels/gpu/matrix_core.h"
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/wave.h"

@@ -1,9 +1,4 @@
 #include <algorithm>
-#include <array>
-#include <cstdint>
-#include <stdexcept>
-#include <string>
-#include <type_traits>
 
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/lane_dot.h"

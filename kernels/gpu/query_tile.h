@@ -1,6 +1,4 @@
 #pragma once
-
-#include <cmath>
 #include <cstdint>
 
 #include "kernels/gpu/device_math.h"

@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <initializer_list>
 #include <iostream>
@@ -25,7 +24,18 @@ struct Result {
   std::string out, err;
 
   nlohmann::json json() const { return nlohmann::json::parse(out); }
-  bool says(const std::string& text) const { return (out + err).find(text) != std::string::npos; }
+  /// A failure shows both outputs.
+  testing::AssertionResult says(const std::string& text) const {
+    const bool found = (out + err).find(text) != std::string::npos;
+    return testing::AssertionResult(found) << "\"" << text << "\" in\n" << out << err;
+  }
+  /// It ended with that status, and says all of these.
+  testing::AssertionResult answers(int wanted, const std::vector<std::string>& texts) const {
+    for (const std::string& text : texts) {
+      if (const testing::AssertionResult said = says(text); !said) return said;
+    }
+    return testing::AssertionResult(status == wanted) << "status " << status << "\n" << out << err;
+  }
 };
 
 /// A folder of its own for each test, with a database greta.db in it.

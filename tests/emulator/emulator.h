@@ -1,9 +1,7 @@
 #pragma once
-
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
-#include <string>
 
 // A GPU in software, for tests: kernels run on the host by the HIP execution model.
 //

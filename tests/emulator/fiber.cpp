@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <new>
 #include <system_error>
 #include <utility>
 

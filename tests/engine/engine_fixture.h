@@ -1,8 +1,6 @@
 #pragma once
-
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <limits>

@@ -1,10 +1,8 @@
 // Any bytes are a report, a table, a log or a JSON document: what is read of them says a line that
 // is there, and a claim of failure stays one whatever blanks are around it.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -7,9 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "ingest/record/parser.h"
 #include "ingest/record/stream.h"

@@ -1,7 +1,5 @@
 // Any bytes are calls of the C API: none crashes, what is refused changes nothing, and what was
 // taken is lines that the reader of the row format takes, or a sound database, of as many rows.
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -11,7 +9,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 #include "db/check.h"

@@ -5,14 +5,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
-#include <functional>
-#include <optional>
 #include <set>
-#include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/temporary_folder.h"

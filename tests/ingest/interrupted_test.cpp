@@ -1,10 +1,8 @@
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include <chrono>
 #include <csignal>
 #include <random>
-#include <system_error>
 #include <thread>
 
 #include "db/check.h"

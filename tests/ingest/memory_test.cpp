@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
-#include <vector>
 
 #include "tests/ingest/importing.h"
 

@@ -1,5 +1,4 @@
 // Contents in the row format: which run they are, and what comes through a pipe.
-#include <fcntl.h>
 
 #include <thread>
 

@@ -5,7 +5,6 @@
 #include <map>
 #include <ostream>
 #include <string>
-#include <vector>
 
 namespace greta {
 namespace {

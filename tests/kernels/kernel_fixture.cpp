@@ -1,7 +1,5 @@
 #include "tests/kernels/kernel_fixture.h"
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace greta {

@@ -72,6 +72,42 @@ TEST_F(Change, OfAnotherLineageIsNone) {
   EXPECT_EQ(ask("SELECT lineage FROM lineage WHERE run_id = 4"), "e/as_designed/-/f32/-/b3_66");
 }
 
+TEST_F(Change, ADirectoryLevelIsInNoLineage) {
+  w_.run({.name = "2026-01-01/e", .dtype = "f32"});
+  add_run("01", {});
+  EXPECT_EQ(ask("SELECT run FROM lineage"), "2026-01-01/e/as_designed");
+}
+
+TEST_F(Change, IsOfTheSameSeedAndKindOfModel) {
+  add_commits();
+  const auto add = [this](const char* day, const char* commit, const std::string& fact = "") {
+    const int64_t id = add_run(day, {}, commit);
+    if (!fact.empty()) w_.db.exec("UPDATE run SET " + fact + " WHERE id = " + std::to_string(id));
+  };
+  for (const bool by_commits : {false, true}) {
+    add(by_commits ? "11" : "01", by_commits ? "c000000" : "");
+    add(by_commits ? "12" : "02", by_commits ? "c100000" : "", "seed = 7");
+    add(by_commits ? "13" : "03", by_commits ? "c100000" : "", "synthetic = 1");
+    add(by_commits ? "14" : "04", by_commits ? "c200000" : "");
+  }
+  EXPECT_EQ(ask("SELECT substr(run, 9, 2), substr(baseline, 9, 2) FROM lineage ORDER BY run"),
+            "01|-\n02|-\n03|-\n04|01\n11|-\n12|-\n13|-\n14|11");
+}
+
+TEST_F(Change, RunsOfADayStandInTheOrderOfTheirStarts) {
+  const auto add = [this](const char* name, const char* started, float x_out) {
+    const int64_t id = add_run("01", {.x_out = x_out}, "", name);
+    w_.db.exec("UPDATE run SET mode = 'm', date = NULL, started_at = " + std::string(started) +
+               " WHERE id = " + std::to_string(id));
+  };
+  add("late", "'2026-01-01T10:00:00.5Z'", 1);
+  add("early", "'2026-01-01T10:00:00Z'", 1);
+  add("unsaid", "NULL", 1);  // nor a day: before all others
+  w_.db.exec("UPDATE run SET date = '2026-01-01' WHERE name LIKE '%unsaid'");  // behind its day
+  EXPECT_EQ(ask("SELECT substr(run, 14), substr(baseline, 14) FROM lineage ORDER BY run"),
+            "early|-\nlate|early\nunsaid|late");
+}
+
 TEST_F(Change, AnotherTypeOfTheCacheIsAnotherLineage) {
   add_run("01", {});
   attribute(add_run("02", {}), "kv_cache", "f16");
@@ -122,6 +158,14 @@ TEST_F(Change, CommitsDecideWhereTheyAreKnown) {
             "2026-01-08/e/as_designed|2026-01-04/e/as_designed");
 }
 
+TEST_F(Change, OfSeveralRunsOfACommitTheLastIsTheBaseline) {
+  add_commits();
+  add_run("02", {}, "c000000");
+  add_run("01", {}, "c000000");
+  add_run("03", {}, "c100000");
+  EXPECT_EQ(ask("SELECT substr(baseline, 9, 2) FROM lineage WHERE run_id = 3"), "02");
+}
+
 TEST_F(Change, AnotherTryOfACommitIsNotHeldAgainstTheFirst) {
   add_run("01", {}, "aaaaaaaa");
   add_run("02", {.x_out = 3}, "bbbbbbbb");
@@ -138,6 +182,9 @@ TEST_F(Change, AnotherTryOfACommitIsNotHeldAgainstTheFirst) {
             "2026-01-04/e/as_designed|2026-01-01/e/as_designed");
   judge_all();
   EXPECT_EQ(kept("SELECT count(*) FROM run_change"), "6");
+  add_run("08", {}, "cccccccc1");
+  add_run("09", {}, "cccccccc");  // that is less to say than before
+  EXPECT_EQ(ask("SELECT substr(baseline, 9, 2) FROM lineage WHERE run_id > 7"), "07\n07");
 }
 
 TEST_F(Change, AMergeIsNotHeldAgainstWhatItMergedWhereItsOwnLineHasARun) {
@@ -153,6 +200,19 @@ TEST_F(Change, AMergeIsNotHeldAgainstWhatItMergedWhereItsOwnLineHasARun) {
   EXPECT_EQ(ask("SELECT substr(run, 9, 2), substr(baseline, 9, 2), change FROM change"
                 " ORDER BY run_id"),
             "02|01|CHANGED\n03|01|CHANGED");
+}
+
+TEST_F(Change, OfWhatWasMergedTheNearestIsTheBaseline) {
+  add_commits();
+  w_.db.exec(
+      "INSERT INTO commit_node VALUES ('d000000', 6, '2026-01-01T00:00:00Z', 's'),"
+      " ('e000000', 7, '2026-01-01T00:00:00Z', 's');"
+      "INSERT INTO commit_parent VALUES ('d000000', 0, 'b200000'), ('d000000', 1, 'c300000'),"
+      " ('e000000', 0, 'b100000'), ('e000000', 1, 'd000000')");
+  add_run("02", {}, "b200000");
+  add_run("01", {}, "c300000");
+  add_run("03", {}, "e000000");
+  EXPECT_EQ(ask("SELECT substr(baseline, 9, 2) FROM lineage WHERE run_id = 3"), "01");
 }
 
 TEST_F(Change, WhatCannotBeComparedDoesNotHideTheRunBeforeIt) {
@@ -232,6 +292,47 @@ TEST_F(Change, AModelIsToldByItsRootWhereBothRunsSayItElseByItsFile) {
   EXPECT_EQ(ask(changes), "INCOMPARABLE|another model");
   w_.db.exec("DELETE FROM attribute WHERE dim = 'model_sha256'");
   EXPECT_EQ(ask(changes), "INCOMPARABLE|another model");
+}
+
+TEST_F(Change, PromptsAreTheSameByAllThatBothSay) {
+  add_run("01", {});
+  add_run("02", {.x_out = 3});
+  for (const std::string said : {"token_ids = '[1]'", "text_sha256 = 'aa'", "n_tokens = 3"}) {
+    const std::string column = said.substr(0, said.find(' '));
+    w_.db.exec("UPDATE prompt SET " + said + " WHERE run_id = 1");
+    EXPECT_EQ(ask("SELECT change FROM change"), "CHANGED") << said;
+    w_.db.exec("UPDATE prompt SET " + column + " = 9 WHERE run_id = 2");
+    EXPECT_EQ(ask("SELECT why_not FROM change"), "other tokens in prompt p0") << said;
+    w_.db.exec("UPDATE prompt SET " + column + " = NULL");
+  }
+}
+
+TEST_F(Change, TheFirstIsWhatIsGoneThenTheEarliestInForwardOrder) {
+  const auto first = [this](const char* where) {
+    return ask(std::string("SELECT ") + where +
+               " FROM diff_verdict WHERE run_a_id = 1 AND run_b_id = 2");
+  };
+  for (const float value : {1.0f, 2.0f}) {
+    w_.run({.name = "r" + std::to_string(value), .dtype = "f32", .status = "complete"});
+    const auto valued = [&](Row row) {
+      row.hash = static_cast<uint64_t>(value) + 10;
+      return row.sketched({value, 2, 3, 4}).token(7);
+    };
+    w_.use_prompt("q");
+    w_.add(valued(prefill("mlp_out", 0)), valued(prefill("attn_out", 0).at(9)));
+    w_.use_prompt("p");
+    w_.add(valued(prefill("attn_out", 0).at(11)));
+  }
+  EXPECT_EQ(first("tensor, pos_id, prompt, numeric_tensor, numeric_pos_id"),
+            "attn_out|9|q|attn_out|9");
+  w_.db.exec(
+      "DELETE FROM trace_row WHERE run_id = 2 AND tensor_id = (SELECT id FROM tensor WHERE name = "
+      "'mlp_out')");
+  EXPECT_EQ(first("tensor, numeric_tensor, only_a, only_b"), "attn_out|attn_out|1|0");
+  w_.db.exec("DELETE FROM trace_row WHERE run_id = 2 AND pos_id = 9");
+  w_.db.exec("UPDATE trace_row SET hash = 11 WHERE pos_id = 11");
+  w_.db.exec("UPDATE trace_row SET sketch_id = NULL");
+  EXPECT_EQ(first("tensor, pos_id, verdict, match, only_a"), "attn_out|9|FAIL|1|2");
 }
 
 TEST_F(Change, ANaNIsNeverTheSame) {

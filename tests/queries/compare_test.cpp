@@ -29,7 +29,9 @@ Row whole(std::string tensor, std::optional<uint64_t> hash = {}) {
       kFlagTensor);
 }
 
-TEST(RunDiff, SamePhaseRowsOfTwoRuns) {
+using RunDiff = WarehouseTest;
+
+TEST_F(RunDiff, SamePhaseRowsOfTwoRuns) {
   EXPECT_EQ(diff({{prefill("attn_out", 0, 1), decode("attn_out", 0, 2), prefill("mlp_out", 0, 3)}},
                  {{prefill("attn_out", 0, 1), decode("attn_out", 0, 9), prefill("x_out", 0, 3)}},
                  "run_a, run_b, prompt, phase, pos_id, layer, tensor, status, class, rel_l2"),
@@ -39,7 +41,7 @@ TEST(RunDiff, SamePhaseRowsOfTwoRuns) {
             "a|b|p0|prefill_last|37|0|x_out|ONLY_B|-|-");
 }
 
-TEST(RunDiff, RowsOfWholeTensorsAreComparedByStep) {
+TEST_F(RunDiff, RowsOfWholeTensorsAreComparedByStep) {
   EXPECT_EQ(
       diff({{whole("x", 1), whole("x", 2).step(1), whole("y", 3), whole("z", 4).averaging(1)}},
            {{whole("x", 1), whole("x", 9).step(1), whole("z", 4).averaging(1)}},
@@ -52,7 +54,7 @@ TEST(RunDiff, RowsOfWholeTensorsAreComparedByStep) {
             "x|INCOMPARABLE|-\ny|DRIFT|UNKNOWN\nz|INCOMPARABLE|-");
 }
 
-TEST(RunDiff, HashesOfOtherTools) {
+TEST_F(RunDiff, HashesOfOtherTools) {
   const std::vector<Row> one = {whole("x", 1).length(5000), whole("y", 1)},
                          other = {whole("x", 1).length(5000), whole("y", 2)};
   EXPECT_EQ(diff({one, "torch-xor"}, {other, "torch-xor"}), "x|INCOMPARABLE|-\ny|DRIFT|UNKNOWN")
@@ -83,8 +85,7 @@ TEST(RunVerdict, RowsOfWholeTensorsAreNoEvidence) {
   EXPECT_EQ(w.rows("SELECT verdict FROM run_verdict"), "FAIL");
 }
 
-TEST(RunDiff, ARunAndItselfAreNotTwo) {
-  Warehouse w;
+TEST_F(RunDiff, ARunAndItselfAreNotTwo) {
   w.drift("attn_out", 0);
   EXPECT_EQ(
       w.rows("SELECT phase, status FROM run_diff WHERE run_a = 'r' AND run_b = 'r' ORDER BY 1"),
@@ -92,7 +93,7 @@ TEST(RunDiff, ARunAndItselfAreNotTwo) {
   EXPECT_EQ(w.rows("SELECT verdict FROM diff_verdict WHERE run_a = 'r' AND run_b = 'r'"), "");
 }
 
-TEST(RunDiff, EveryStatus) {
+TEST_F(RunDiff, EveryStatus) {
   const std::vector<float> two = {2, 0}, one = {1, 0}, near = {1.999f, 0};
   const HashedRows a = {{prefill("embed_out", 0, 1), prefill("x_in", 0, 1).sketched(two),
                          prefill("norm_out", 0, 1).sketched(two), prefill("q_proj", 0, 1),
@@ -127,7 +128,7 @@ TEST(RunDiff, EveryStatus) {
             "x_out|NONFINITE|-");
 }
 
-TEST(RunDiff, WhichRowsMeet) {
+TEST_F(RunDiff, WhichRowsMeet) {
   // another name of the tensor, or another step
   EXPECT_EQ(diff({{prefill("x_in", 0, 1), decode("x_in", 0, 1).step(1)}},
                  {{prefill("residual_pre_attn", 0, 1), decode("rms_in", 0, 1).step(2)}},
@@ -150,14 +151,13 @@ TEST(RunDiff, WhichRowsMeet) {
             "p0|ONLY_A\np1|MATCH");
 }
 
-TEST(RunDiff, HashesAreUnsigned) {
+TEST_F(RunDiff, HashesAreUnsigned) {
   EXPECT_EQ(diff({{prefill("attn_out", 0, 18446744073709551615u)}},
                  {{prefill("attn_out", 0, 9223372036854775808u)}}, "hash_a, hash_b"),
             "18446744073709551615|9223372036854775808");
 }
 
-TEST(RunDiff, ToleranceIsThatOfTheCoarserArithmetic) {
-  Warehouse w;
+TEST_F(RunDiff, ToleranceIsThatOfTheCoarserArithmetic) {
   w.db.exec(
       "DELETE FROM tolerance; INSERT INTO tolerance VALUES (NULL, 'bf16', 0.6), (NULL, 'f32', 0)");
   w.run({.name = "a", .dtype = "bf16"});

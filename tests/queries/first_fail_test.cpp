@@ -27,7 +27,9 @@ void expect_first(const char* pairs, const std::string& expected) {
   expect_first({pairs}, expected, expected);
 }
 
-TEST(FirstFail, IsTheFirstOfThePromptInForwardOrder) {
+using FirstFail = WarehouseTest;
+
+TEST_F(FirstFail, IsTheFirstOfThePromptInForwardOrder) {
   expect_first({"match attn_out 0; incomparable mlp_out 0"}, "-|-|-|-", "");
   expect_first("drift logits -1; drift x_out 31", "p0|31|x_out|X_OUT_DRIFT");
   expect_first("drift x_in 0; drift embed_out -1", "p0|-1|embed_out|EMBED_DRIFT");
@@ -52,8 +54,7 @@ TEST(FirstFail, IsTheFirstOfThePromptInForwardOrder) {
   expect_first(lone, "p0|0|x_after_mlp|TRACE_OFFSET", "p0|0|x_after_mlp|TRACE_OFFSET");
 }
 
-TEST(FirstFail, ShowsAllColumns) {
-  Warehouse w;
+TEST_F(FirstFail, ShowsAllColumns) {
   w.add(prefill("attn_out", 3, 12).token(7), decode("attn_out", 3, 13).token(7));
   w.use_prompt("p1");
   w.match("attn_out", 3);
@@ -66,7 +67,7 @@ TEST(FirstFail, ShowsAllColumns) {
             std::string::npos);
 }
 
-TEST(FirstFail, ForwardOrderIsLayerThenTracePoint) {
+TEST_F(FirstFail, ForwardOrderIsLayerThenTracePoint) {
   // Each drift comes before all those above it in this list.
   const std::pair<const char*, int> order[] = {
       {"gate_proj", -1},  {"logits", -1},    {"lm_head_in", 32}, {"final_norm", -1},
@@ -77,7 +78,6 @@ TEST(FirstFail, ForwardOrderIsLayerThenTracePoint) {
       {"v_cache", 0},     {"k_cache", 0},    {"k_post_rope", 0}, {"q_post_rope", 0},
       {"v_proj", 0},      {"k_proj", 0},     {"q_proj", 0},      {"norm_out", 0},
       {"rms_weight", 0},  {"rms_in", 0},     {"embed_out", 0},   {"embd_w_hash", 0}};
-  Warehouse w;
   for (const auto& [tensor, layer] : order) {
     w.drift(tensor, layer);
     const std::string expected = std::string("p0|") + std::to_string(layer) + "|" + tensor;
@@ -86,8 +86,7 @@ TEST(FirstFail, ForwardOrderIsLayerThenTracePoint) {
   }
 }
 
-TEST(FirstFail, TiesGoToThePromptOfTheFirstNameWhicheverCameFirst) {
-  Warehouse w;
+TEST_F(FirstFail, TiesGoToThePromptOfTheFirstNameWhicheverCameFirst) {
   w.prompt_id("zeta");
   for (const char* prompt : {"alpha", "zeta"}) {
     w.use_prompt(prompt);
@@ -96,8 +95,7 @@ TEST(FirstFail, TiesGoToThePromptOfTheFirstNameWhicheverCameFirst) {
   EXPECT_EQ(w.rows("SELECT prompt FROM run_verdict"), "alpha");
 }
 
-TEST(FirstFail, OfOneTracePointTheEarliestPositionIsShown) {
-  Warehouse w;
+TEST_F(FirstFail, OfOneTracePointTheEarliestPositionIsShown) {
   for (int pos : {39, 38}) {
     w.add(prefill("attn_out", 0, 1).at(pos).token(pos),
           decode("attn_out", 0, 2).at(pos).token(pos));
@@ -107,8 +105,7 @@ TEST(FirstFail, OfOneTracePointTheEarliestPositionIsShown) {
   EXPECT_EQ(w.rows("SELECT pos_id, token_id FROM run_verdict"), "38|38");
 }
 
-TEST(FirstFail, MissingRowsOutrankAnEarlierDriftAndKeepIt) {
-  Warehouse w;
+TEST_F(FirstFail, MissingRowsOutrankAnEarlierDriftAndKeepIt) {
   w.drift("attn_out", 0);
   w.add(prefill("mlp_out", 5, 1), decode("mlp_out", 6, 1));
   EXPECT_EQ(w.rows("SELECT layer, tensor, first_fail, root_cause, first_drift_layer,"
@@ -117,8 +114,7 @@ TEST(FirstFail, MissingRowsOutrankAnEarlierDriftAndKeepIt) {
             "2 rows have no partner");
 }
 
-TEST(FirstFail, NumericColumnsAreOfTheFirstDivergentPairOfThePrompt) {
-  Warehouse w;
+TEST_F(FirstFail, NumericColumnsAreOfTheFirstDivergentPairOfThePrompt) {
   w.pairs("rounding x_in 0; rounding x_in 4; divergent attn_out 4");
   w.use_prompt("p1");
   w.rounding("x_in", 0);
@@ -132,8 +128,9 @@ TEST(FirstFail, NumericColumnsAreOfTheFirstDivergentPairOfThePrompt) {
             "X_IN_DRIFT|0|x_in|ATTN_OUT_DRIFT|4|attn_out|ORIGIN|ATTN_OUT_DRIFT|4|attn_out");
 }
 
-TEST(FailureBreakdown, CountsByCauseWithPercentOfAllPairs) {
-  Warehouse w;
+using FailureBreakdown = WarehouseTest;
+
+TEST_F(FailureBreakdown, CountsByCauseWithPercentOfAllPairs) {
   w.run({.name = "another"});
   w.drift("attn_out", 0);
   w.run();
@@ -147,8 +144,7 @@ TEST(FailureBreakdown, CountsByCauseWithPercentOfAllPairs) {
             "TRACE_OFFSET|1|12.5|1|12.5\nX_IN_DRIFT|2|25.0|0|0.0");
 }
 
-TEST(FailureBreakdown, ZeroPairsDivideByNothing) {
-  Warehouse w;
+TEST_F(FailureBreakdown, ZeroPairsDivideByNothing) {
   w.run();
   EXPECT_EQ(w.rows("SELECT * FROM failure_breakdown"), "");
   w.pairs("missing attn_out 0; missing mlp_out 0");

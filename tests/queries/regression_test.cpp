@@ -100,7 +100,41 @@ TEST_F(Regression, IsNotMendedByARunOfAnotherSeed) {
   add_run("02", {.decoded_attn_out = 5});
   w_.db.exec("UPDATE run SET seed = 7 WHERE id = " + std::to_string(add_run("03", {})));
   w_.db.exec("UPDATE run SET seed = 7 WHERE id = " + std::to_string(add_run("04", {.x_out = 3})));
-  EXPECT_EQ(turns(), "BROKEN|numeric|02|01|0|attn_out|-\nCHANGED|-|04|03|1|x_out|-");
+  const std::string apart = "BROKEN|numeric|02|01|0|attn_out|-\nCHANGED|-|04|03|1|x_out|-";
+  EXPECT_EQ(turns(), apart);
+  w_.db.exec("UPDATE run SET seed = NULL, synthetic = 1 WHERE id > 2");
+  EXPECT_EQ(turns(), apart) << "nor by one of a made-up model";
+}
+
+TEST_F(Regression, IsMendedByALaterCommitOfItsLine) {
+  add_commits();
+  add_run("01", {}, "c000000");
+  add_run("06", {.decoded_attn_out = 5}, "c100000");
+  add_run("07", {}, "b100000");  // beside it
+  EXPECT_EQ(turns(), "BROKEN|numeric|06|01|0|attn_out|-");
+  add_run("05", {}, "c300000");  // though it ran before
+  add_run("04", {.decoded_attn_out = 5}, "c200000");
+  EXPECT_EQ(turns(), "BROKEN|numeric|06|01|0|attn_out|05");
+}
+
+TEST_F(Regression, HeldAgainstAPinTellsTheFirstOfSeveralAndTheRunBeforeIt) {
+  add_run("01", {});
+  w_.db.exec("INSERT INTO pinned_baseline SELECT lineage, 1, '' FROM lineage_member");
+  add_run("02", {});
+  add_run("03", {.x_out = 3});
+  add_run("04", {.x_out = 3});  // as bad, and not anew
+  EXPECT_EQ(turns(), "CHANGED|-|03|02|1|x_out|-");
+}
+
+TEST_F(Regression, HeldAgainstAPinGoesByCommitsAndSeeds) {
+  add_commits();
+  add_run("01", {}, "c000000");
+  w_.db.exec("INSERT INTO pinned_baseline SELECT lineage, 1, '' FROM lineage_member");
+  add_run("03", {.x_out = 3}, "c100000");
+  add_run("02", {.x_out = 3}, "c200000");  // as bad, of a later commit
+  EXPECT_EQ(turns(), "CHANGED|-|03|01|1|x_out|-");
+  w_.db.exec("UPDATE run SET seed = 7 WHERE id = 3");
+  EXPECT_EQ(turns(), "CHANGED|-|02|01|1|x_out|-\nCHANGED|-|03|01|1|x_out|-");
 }
 
 TEST_F(Regression, OfTheVerdictIsNotMendedByValuesAlone) {

@@ -30,8 +30,9 @@ std::vector<ReportRow> b3_66_table() {
 
 constexpr int64_t kFinal = 1000000;
 
-TEST(Report, B366IsFailWithItsFiguresFromTheTableAlone) {
-  Warehouse w;
+using Report = WarehouseTest;
+
+TEST_F(Report, B366IsFailWithItsFiguresFromTheTableAlone) {
   w.run({.name = "2026-02-07/b3_66", .experiment = "b3_66", .date = "2026-02-07"});
   w.report("b3_66_final.tsv", kFinal, b3_66_table());
   EXPECT_EQ(
@@ -54,8 +55,7 @@ TEST(Report, B366IsFailWithItsFiguresFromTheTableAlone) {
   EXPECT_EQ(w.rows("SELECT * FROM report_conflict"), "");
 }
 
-TEST(Report, PairsShowTheTable) {
-  Warehouse w;
+TEST_F(Report, PairsShowTheTable) {
   w.report("final.tsv", kFinal, b3_66_table());
   EXPECT_EQ(
       w.rows("SELECT token_id, pos_id, layer, tensor, canonical_tensor, status, class, origin,"
@@ -74,16 +74,14 @@ TEST(Report, PairsShowTheTable) {
             "mlp_out|4|residual_pre_attn@4");
 }
 
-TEST(Report, CauseComesFromTheTensorWhereTheTableNamesNone) {
-  Warehouse w;
+TEST_F(Report, CauseComesFromTheTensorWhereTheTableNamesNone) {
   w.report("final.tsv", kFinal,
            {{.prompt = "p0", .layer = 2, .tensor = "ffn_norm", .status = "DRIFT"}});
   EXPECT_EQ(w.rows("SELECT cause, root_cause FROM pair"), "FFN_NORM_DRIFT|NORMALIZATION_MISMATCH");
   EXPECT_EQ(w.rows("SELECT first_fail FROM run_verdict"), "FFN_NORM_DRIFT");
 }
 
-TEST(Report, MissingRowsAreTraceOffset) {
-  Warehouse w;
+TEST_F(Report, MissingRowsAreTraceOffset) {
   std::vector<ReportRow> rows(96, {.prompt = "p0", .status = "MISSING", .pos_id = 37});
   w.report("analysis_v2.tsv", 2, rows);
   EXPECT_EQ(
@@ -94,16 +92,14 @@ TEST(Report, MissingRowsAreTraceOffset) {
             "-|-|37|TRACE_OFFSET");
 }
 
-TEST(Report, ATableOfMatchesIsNoEvidence) {
-  Warehouse w;
+TEST_F(Report, ATableOfMatchesIsNoEvidence) {
   w.report("final.tsv", kFinal,
            {{.prompt = "p0", .layer = 0, .tensor = "x_in", .status = "MATCH"}});
   EXPECT_EQ(w.rows("SELECT evidence, verdict, numeric_verdict, pairs FROM run_verdict"),
             "report|NO_EVIDENCE|NO_EVIDENCE|1");
 }
 
-TEST(Report, AnEmptyTableIsNoEvidenceWhateverItClaims) {
-  Warehouse w;
+TEST_F(Report, AnEmptyTableIsNoEvidenceWhateverItClaims) {
   w.claim(w.report("analysis_v3.tsv", 3, {}), 7, "PASS");
   EXPECT_EQ(w.rows("SELECT evidence, verdict, numeric_verdict FROM run_verdict"),
             "none|NO_EVIDENCE|NO_EVIDENCE");
@@ -113,8 +109,7 @@ TEST(Report, AnEmptyTableIsNoEvidenceWhateverItClaims) {
             "pair|7|RESULT: PASS");
 }
 
-TEST(Report, TracesOutweighReportsButDoNotPassAgainstThem) {
-  Warehouse w;
+TEST_F(Report, TracesOutweighReportsButDoNotPassAgainstThem) {
   w.match("attn_out", 0);
   w.claim(w.report("final.tsv", kFinal, b3_66_table()), 3, "FAIL");
   EXPECT_EQ(w.rows("SELECT evidence, verdict, pairs FROM run_verdict"), "trace|INCOMPARABLE|1");
@@ -138,8 +133,7 @@ std::vector<ReportRow> rows_of(size_t decided, size_t missing) {
   return rows;
 }
 
-TEST(Report, TheTableWithMostDecidedPairsIsTheEvidence) {
-  Warehouse w;
+TEST_F(Report, TheTableWithMostDecidedPairsIsTheEvidence) {
   w.report("final.tsv", kFinal, rows_of(3, 50));
   w.report("v2.tsv", 2, rows_of(4, 0));
   w.report("v1.tsv", 1, rows_of(0, 99));
@@ -147,8 +141,7 @@ TEST(Report, TheTableWithMostDecidedPairsIsTheEvidence) {
   EXPECT_EQ(w.rows("SELECT pairs, missing FROM run_verdict"), "4|0");
 }
 
-TEST(Report, TiesGoToTheLatestStage) {
-  Warehouse w;
+TEST_F(Report, TiesGoToTheLatestStage) {
   w.report("v2.tsv", 2, rows_of(4, 0));
   w.report("v10.tsv", 10, rows_of(4, 0));
   w.report("plain.txt", 0, rows_of(4, 0));
@@ -157,8 +150,7 @@ TEST(Report, TiesGoToTheLatestStage) {
   EXPECT_EQ(evidence_file(w), "a_final.tsv");
 }
 
-TEST(Report, OneTableThatListsADriftCountsHoweverManyDoNot) {
-  Warehouse w;
+TEST_F(Report, OneTableThatListsADriftCountsHoweverManyDoNot) {
   w.report("v1.tsv", 1, {{.prompt = "p0", .layer = 0, .tensor = "x_in", .status = "DRIFT"}});
   w.report("v2.tsv", 2, rows_of(2, 0));
   w.report("final.tsv", kFinal, rows_of(9, 0));
@@ -166,8 +158,9 @@ TEST(Report, OneTableThatListsADriftCountsHoweverManyDoNot) {
   EXPECT_EQ(w.rows("SELECT count(*) FROM pair"), "1");  // tables are never merged
 }
 
-TEST(ReportConflict, TheOtherTablesAndWhatTheyClaim) {
-  Warehouse w;
+using ReportConflict = WarehouseTest;
+
+TEST_F(ReportConflict, TheOtherTablesAndWhatTheyClaim) {
   w.report("b3_66_final.tsv", kFinal, b3_66_table());
   const int64_t v2 = w.report("b3_66_v2.txt", 2, rows_of(0, 96));
   w.claim(v2, 5, "PASS");
@@ -190,8 +183,7 @@ TEST(ReportConflict, TheOtherTablesAndWhatTheyClaim) {
       "b3_66_v6.tsv|-|FAIL|0|0|its table is empty");
 }
 
-TEST(ReportConflict, TheEvidenceItselfShowsOnlyWhenItClaimsAnotherVerdict) {
-  Warehouse w;
+TEST_F(ReportConflict, TheEvidenceItselfShowsOnlyWhenItClaimsAnotherVerdict) {
   const int64_t source = w.report("final.txt", kFinal, b3_66_table());
   EXPECT_EQ(w.rows("SELECT * FROM report_conflict"), "");
   w.claim(source, 9, "FAIL");
@@ -201,16 +193,14 @@ TEST(ReportConflict, TheEvidenceItselfShowsOnlyWhenItClaimsAnotherVerdict) {
             "PASS|FAIL|claims PASS|12");
 }
 
-TEST(ReportConflict, AQualifiedPassAgreesWithPass) {
-  Warehouse w;
+TEST_F(ReportConflict, AQualifiedPassAgreesWithPass) {
   w.match("x_in", 0);
   w.claim(w.report("final.txt", kFinal, rows_of(1, 0)), 1, "PASS_GUARDRAIL");
   EXPECT_EQ(w.rows("SELECT verdict, conflict FROM report_conflict"),
             "PASS|agrees, but is not the evidence");
 }
 
-TEST(ReportConflict, APassWithinRoundingIsHeldAgainstTheNumericVerdict) {
-  Warehouse w;
+TEST_F(ReportConflict, APassWithinRoundingIsHeldAgainstTheNumericVerdict) {
   const std::string conflict =
       "SELECT run, claimed, verdict, conflict FROM report_conflict WHERE run = ";
   w.run({.name = "rounding"});
@@ -225,16 +215,14 @@ TEST(ReportConflict, APassWithinRoundingIsHeldAgainstTheNumericVerdict) {
   EXPECT_EQ(w.rows(conflict + "'beyond'"), "beyond|PASS_WITHIN_ROUNDING|FAIL|claims PASS");
 }
 
-TEST(ReportConflict, ClaimWithoutATableIsShown) {
-  Warehouse w;
+TEST_F(ReportConflict, ClaimWithoutATableIsShown) {
   w.run();
   w.claim(w.add_source("summary.json", "summary"), 4, "PASS_GUARDRAIL");
   EXPECT_EQ(w.rows("SELECT report_file, claimed, verdict, evidence, conflict FROM report_conflict"),
             "summary.json|PASS_GUARDRAIL|NO_EVIDENCE|none|claims PASS without a decided pair");
 }
 
-TEST(ReportConflict, ClaimAboutADirectoryLevelIsNotLost) {
-  Warehouse w;
+TEST_F(ReportConflict, ClaimAboutADirectoryLevelIsNotLost) {
   w.run({.name = "2026-02-07/b3_67"});
   w.claim(w.add_source("2026-02-07/b3_67/summary.json", "summary"), 4, "PASS_GUARDRAIL_LOCAL");
   w.run({.name = "2026-02-07/b3_67/seed_0"});
@@ -243,8 +231,7 @@ TEST(ReportConflict, ClaimAboutADirectoryLevelIsNotLost) {
             "2026-02-07/b3_67|PASS_GUARDRAIL_LOCAL|-|none|claims PASS without a decided pair");
 }
 
-TEST(ReportConflict, OtherKindsOfClaimsAreNoVerdict) {
-  Warehouse w;
+TEST_F(ReportConflict, OtherKindsOfClaimsAreNoVerdict) {
   const int64_t source = w.report("final.txt", kFinal, b3_66_table());
   w.claim(source, 1, "FAIL");
   w.db.exec("UPDATE report_claim SET kind = 'status', value = 'PASS'");

@@ -4,8 +4,9 @@
 namespace greta {
 namespace {
 
-TEST(Trace, HashesAreUnsignedDecimalAtEveryEdge) {
-  Warehouse w;
+using Trace = WarehouseTest;
+
+TEST_F(Trace, HashesAreUnsignedDecimalAtEveryEdge) {
   w.add(decode("q_proj", 0, 0), decode("k_proj", 0, 9223372036854775807u),
         decode("v_proj", 0, 9223372036854775808u), decode("attn_out", 0, 18446744073709551615u),
         decode("mlp_out", 0, 14305319198029099000u), decode("x_out", 0));
@@ -14,8 +15,7 @@ TEST(Trace, HashesAreUnsignedDecimalAtEveryEdge) {
             "attn_out|18446744073709551615|text\nmlp_out|14305319198029099000|text\nx_out|-|null");
 }
 
-TEST(Trace, EveryNameSpelledOut) {
-  Warehouse w;
+TEST_F(Trace, EveryNameSpelledOut) {
   w.run({.name = "2026-02-05/b3_59",
          .experiment = "b3_59",
          .mode = "as_designed",
@@ -34,8 +34,7 @@ TEST(Trace, EveryNameSpelledOut) {
       "7|-1.5|2.5|0.5|4.0|1|2|3|MFMA|trace1|1|residual_pre_attn|prefill|1");
 }
 
-TEST(Trace, KeepsTheSample) {
-  Warehouse w;
+TEST_F(Trace, KeepsTheSample) {
   w.add(prefill("attn_out", 0).sampled({1, -2}).flagged(2), prefill("mlp_out", 0).sketched({1}));
   EXPECT_EQ(w.rows("SELECT tensor, sample_n, hex(sample), derived FROM trace ORDER BY source_line"),
             "attn_out|2|0000803F000000C0|1\nmlp_out|-||0");

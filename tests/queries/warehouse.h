@@ -6,7 +6,6 @@
 #include <cctype>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -431,6 +430,10 @@ class Warehouse {
   SketchIds sketch_ids_;
   int64_t run_id_ = 0, source_id_ = 0, last_line_ = 0;
   std::string prompt_ = "p0";
+};
+
+struct WarehouseTest : testing::Test {
+  Warehouse w;
 };
 
 }  // namespace greta

@@ -8,10 +8,8 @@
 
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <fstream>
 #include <limits>
-#include <sstream>
 #include <thread>
 
 #include "tests/trace/trace_fixture.h"

@@ -131,18 +131,17 @@ TEST_F(Accident, ARunWithoutABaselineSaysWhatItDiffersIn) {
     return run({"gate", "--run", name});
   };
   EXPECT_EQ(add_and_gate("one", R"("date":"2026-11-20","model":"m","mode":"eager")").status, 0);
-  const Result other = add_and_gate("other", R"("date":"2026-11-21","model":"n","mode":"eager")");
-  EXPECT_EQ(other.status, 0) << other.out;
-  EXPECT_TRUE(other.says("it differs from 1 run in model: m")) << other.out;
+  EXPECT_TRUE(add_and_gate("other", R"("date":"2026-11-21","model":"n","mode":"eager")")
+                  .answers(0, {"it differs from 1 run in model: m"}));
   const Result seed =
       add_and_gate("seed", R"("date":"2026-11-21","model":"m","mode":"eager","seed":2)");
   EXPECT_EQ(seed.status, 0) << seed.out;
-  EXPECT_TRUE(seed.says("in seed: not stated")) << seed.out;
+  EXPECT_TRUE(seed.says("in seed: not stated"));
   EXPECT_EQ(add_and_gate("unsaid", R"("date":"2026-11-21","mode":"eager")").status, 3);
   // another mode is another lineage
   const Result mode = add_and_gate("mode", R"("date":"2026-11-21","model":"m","mode":"graph")");
   EXPECT_EQ(mode.status, 0) << mode.out;
-  EXPECT_TRUE(mode.says("it differs from 1 run in mode: eager")) << mode.out;
+  EXPECT_TRUE(mode.says("it differs from 1 run in mode: eager"));
 }
 
 TEST_F(Accident, SpellingsBeginNoOtherLineage) {
@@ -184,13 +183,9 @@ TEST_F(Accident, ARunThatIsNotWholeIsNoBaseline) {
   add(Told("lost", R"("date":"2026-11-20")")
           .both(0, "attn_out", "1,2")
           .line(R"({"event":"row","phase":"none"})"));
-  const Result refused = run({"baseline", "set", "lost"});
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_TRUE(refused.says("run lost is not whole")) << refused.err;
+  EXPECT_TRUE(run({"baseline", "set", "lost"}).answers(2, {"run lost is not whole"}));
   add(Told("next", R"("date":"2026-11-21")").both(0, "attn_out", "1,2"));
-  const Result next = run({"gate", "--run", "next"});
-  EXPECT_EQ(next.status, 3) << next.out;
-  EXPECT_TRUE(next.says("it is not whole")) << next.out;
+  EXPECT_TRUE(run({"gate", "--run", "next"}).answers(3, {"it is not whole"}));
   add(Told("third", R"("date":"2026-11-22")").both(0, "attn_out", "1,2"));
   EXPECT_EQ(gate("third"), 0);
 }
@@ -360,7 +355,7 @@ TEST_F(Accident, HonestRowsAreTaken) {
             "2026-11-24T12:00:00Z\n");
   write("rows", Told("odd", R"("mode":"torch compile")").both(0, "attn_out", "1,2").text());
   const Result odd = shell("$G ingest -q - <rows");
-  EXPECT_TRUE(odd.says("mode torch compile")) << odd.err;
+  EXPECT_TRUE(odd.says("mode torch compile"));
   EXPECT_FALSE(odd.says("safetensors")) << "which files are read is not what is wrong";
 }
 
@@ -389,7 +384,7 @@ TEST_F(Accident, APinMakesOneRegressionOfOneChange) {
   EXPECT_EQ(run({"baseline", "set", "r2"}).status, 0);
   const Result found = run({"regressions", "--format", "tsv"});
   EXPECT_EQ(std::count(found.out.begin(), found.out.end(), '\n'), 2) << found.out;
-  EXPECT_TRUE(found.says("r4") && found.says("r3")) << found.out;
+  EXPECT_TRUE(found.says("r4") && found.says("r3"));
 }
 
 }  // namespace

@@ -9,21 +9,18 @@ namespace {
 TEST_F(BisectCommand, RefusesRevisionsAndFoldersThatAreNone) {
   const GitHistory git = make(line(6, 3));
   record_ends(git);
-  const Result unknown = bisect("--good mian --bad " + git.sha(5));
-  EXPECT_EQ(unknown.status, 2);
-  EXPECT_TRUE(unknown.says("no commit 'mian'; perhaps:\n  main")) << unknown.err;
+  EXPECT_TRUE(
+      bisect("--good mian --bad " + git.sha(5)).answers(2, {"no commit 'mian'; perhaps:\n  main"}));
   EXPECT_EQ(bisect("--good --all --bad main").status, 2);
   EXPECT_EQ(bisect("--good main").status, 2);
   const Result folder = shell("$G bisect --repo nosuch --good a --bad b");
   EXPECT_EQ(folder.status, 2);
-  EXPECT_TRUE(folder.says("nosuch is no folder")) << folder.err;
-  const Result no_git = shell("PATH=/nowhere $G bisect --repo repo --good a --bad b");
-  EXPECT_EQ(no_git.status, 2);
-  EXPECT_TRUE(no_git.says("git is not installed")) << no_git.err;
-  const Result no_repository =
-      shell("mkdir empty; GIT_CEILING_DIRECTORIES=$PWD $G bisect --repo empty --good a --bad b");
-  EXPECT_EQ(no_repository.status, 2);
-  EXPECT_TRUE(no_repository.says("git finds no repository in")) << no_repository.err;
+  EXPECT_TRUE(folder.says("nosuch is no folder"));
+  EXPECT_TRUE(shell("PATH=/nowhere $G bisect --repo repo --good a --bad b")
+                  .answers(2, {"git is not installed"}));
+  EXPECT_TRUE(
+      shell("mkdir empty; GIT_CEILING_DIRECTORIES=$PWD $G bisect --repo empty --good a --bad b")
+          .answers(2, {"git finds no repository in"}));
 }
 
 TEST_F(BisectCommand, LeavesTheUsersWorkTreeIndexHeadAndRefsAsTheyAre) {
@@ -82,7 +79,7 @@ TEST_F(BisectCommand, TestsWhereTheEndsPartedWhenTheGoodOneIsNoAncestor) {
   record(git.sha(1), "bad");
   const Result mended = bisect(words);
   EXPECT_EQ(mended.status, 3);
-  EXPECT_TRUE(mended.says("the merge base") && mended.says("was fixed there")) << mended.out;
+  EXPECT_TRUE(mended.says("the merge base") && mended.says("was fixed there"));
 }
 
 TEST_F(BisectCommand, ASignalRemovesTheWorkTreeAndEndsTheCommand) {
@@ -113,12 +110,10 @@ TEST_F(BisectCommand, AShallowCloneIsNotConcludedFrom) {
   shell("git -C repo branch old " + git.sha(0) +
         " && git clone --quiet --depth 3 file://$PWD/repo cut");
   const std::string ends = "--good " + git.sha(0) + " --bad " + git.sha(7);
-  const Result unknown = shell("$G bisect --repo cut " + ends);
-  EXPECT_EQ(unknown.status, 2);
-  EXPECT_TRUE(unknown.says("git fetch --unshallow")) << unknown.err;
+  EXPECT_TRUE(shell("$G bisect --repo cut " + ends).answers(2, {"git fetch --unshallow"}));
   const Result commits = shell("$G commits cut");
   EXPECT_EQ(commits.status, 0);
-  EXPECT_TRUE(commits.says("git fetch --unshallow")) << commits.err;
+  EXPECT_TRUE(commits.says("git fetch --unshallow"));
   EXPECT_FALSE(shell("$G commits repo").says("--unshallow"));
 }
 
@@ -135,9 +130,9 @@ TEST_F(BisectCommand, ACommitAtTheCutOfAShallowCloneIsNotFound) {
   ASSERT_EQ(shell("git clone --quiet --depth 2 file://$PWD/repo cut").status, 0);
   const Result result = shell("$G bisect --repo cut --good " + git.sha(3) + " --bad " + git.sha(6));
   EXPECT_EQ(result.status, 3) << result.out << result.err;
-  EXPECT_TRUE(result.says("undecided")) << result.out;
-  EXPECT_TRUE(result.says("git fetch --unshallow")) << result.out;
-  EXPECT_FALSE(result.says("first bad commit")) << result.out;
+  EXPECT_TRUE(result.says("undecided"));
+  EXPECT_TRUE(result.says("git fetch --unshallow"));
+  EXPECT_FALSE(result.says("first bad commit"));
 }
 
 TEST_F(BisectCommand, TheWorkTreeOfOneThatWasKilledDoesNotStay) {
@@ -150,8 +145,7 @@ TEST_F(BisectCommand, TheWorkTreeOfOneThatWasKilledDoesNotStay) {
        "touch " + path("began") + "; while [ ! -e " + path("stop") + " ]; do sleep 0.01; done"},
       path(".err"), [&] { setenv("TMPDIR", path("tmp").c_str(), 1); });
   ASSERT_TRUE(child.until([&] { return std::filesystem::exists(path("began")); }));
-  const Result beside = bisect(ends(git));
-  EXPECT_EQ(beside.status, 3) << beside.err;
+  EXPECT_EQ(bisect(ends(git)).status, 3);
   EXPECT_NE(git.git({"worktree", "list"}).find("/bisect "), std::string::npos);
   child.send(SIGKILL);
   child.wait();
@@ -185,7 +179,7 @@ TEST_F(BisectCommand, GitBisectRunAsksRecordedRunsByTheGate) {
   EXPECT_NE(said.find("only 'skip'ped commits left"), std::string::npos) << said << result.err;
   EXPECT_NE(said.find(git.sha(3)), std::string::npos) << said;
   EXPECT_NE(said.find(git.sha(4)), std::string::npos) << said;
-  EXPECT_TRUE(result.says("no run of commit " + git.sha(3))) << result.err;
+  EXPECT_TRUE(result.says("no run of commit " + git.sha(3)));
   record(git.sha(3), "good", "DIGITS=9; export DIGITS;");
   result = shell("cd repo; git bisect reset; cd ..;" + by_git);
   EXPECT_EQ(result.status, 0) << result.err;

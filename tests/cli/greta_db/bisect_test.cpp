@@ -40,8 +40,7 @@ TEST_F(BisectCommand, LooksForChangedValuesWhereBothEndsPass) {
 
 TEST_F(BisectCommand, NamesTheNextCommitToRunAndGoesOnWithItsRun) {
   const GitHistory git = make(line(10, 6));
-  const Result empty = bisect(ends(git));
-  EXPECT_EQ(empty.status, 2) << "there is no database";
+  EXPECT_EQ(bisect(ends(git)).status, 2) << "there is no database";
   record_ends(git);
   std::vector<std::string> named;
   Result result = bisect(ends(git) + kJson);
@@ -60,10 +59,7 @@ TEST_F(BisectCommand, NamesTheNextCommitToRunAndGoesOnWithItsRun) {
 TEST_F(BisectCommand, AsksForARunOfAnEndThatHasNone) {
   const GitHistory git = make(line(6, 3));
   record(git.sha(5), "bad");
-  const Result result = bisect(ends(git));
-  EXPECT_EQ(result.status, 3);
-  EXPECT_TRUE(result.says("next     " + git.sha(0))) << result.out;
-  EXPECT_TRUE(result.says("has no run")) << result.out;
+  EXPECT_TRUE(bisect(ends(git)).answers(3, {"next     " + git.sha(0), "has no run"}));
   EXPECT_EQ(bisect(ends(git) + kRun + kJson).json()["found"]["commit"], git.sha(3));
 }
 
@@ -106,9 +102,7 @@ TEST_F(BisectCommand, SkipsByHandWhatItIsTold) {
   EXPECT_NE(other.json()["next"]["commit"], next);
   EXPECT_EQ(bisect("--log log " + std::string(kJson)).json()["next"]["commit"],
             other.json()["next"]["commit"]);
-  const Result end = bisect(ends(git) + "--skip " + git.sha(8));
-  EXPECT_EQ(end.status, 2);
-  EXPECT_TRUE(end.says("cannot be skipped"));
+  EXPECT_TRUE(bisect(ends(git) + "--skip " + git.sha(8)).answers(2, {"cannot be skipped"}));
   EXPECT_EQ(bisect(ends(git) + "--log l --skip " + git.sha(8)).status, 2);
   EXPECT_EQ(bisect(ends(git) + "--log l " + kRun).status, 0) << "it is not in the log";
 }
@@ -117,11 +111,12 @@ TEST_F(BisectCommand, GoesOnFromItsLogAfterItWasKilled) {
   const GitHistory git = make(line(40, 23));
   record_ends(git);
   // The third probe kills greta-db, which is the parent of its shell's group.
-  const Result killed =
+  EXPECT_EQ(
       shell(variables() + "(exec $G bisect --repo repo " + ends(git) +
             "--log log --run 'if [ $(wc -l <\"$TOP/asked\") = 2 ]; then kill -9 $PPID; exit 1; fi;"
-            " sh \"$TOP/probe.sh\"')");
-  EXPECT_EQ(killed.status, 128 + 9);
+            " sh \"$TOP/probe.sh\"')")
+          .status,
+      128 + 9);
   const std::string log = read(path("log"));
   EXPECT_NE(log.find("\ngit bisect start "), std::string::npos) << log;
   const Result result = bisect("--log log " + std::string(kRun) + kJson);
@@ -152,21 +147,18 @@ TEST_F(BisectCommand, RefusesTheLogOfAnotherSearchAndWhatIsNone) {
   const GitHistory git = make(line(9, 6));
   record_ends(git);
   ASSERT_EQ(bisect(ends(git) + "--log log").status, 3);
-  const Result other = bisect("--log log --good " + git.sha(1));
-  EXPECT_EQ(other.status, 2);
-  EXPECT_TRUE(other.says("bisect needs --good REV and --bad REV")) << other.err;
+  EXPECT_TRUE(bisect("--log log --good " + git.sha(1))
+                  .answers(2, {"bisect needs --good REV and --bad REV"}));
   const Result ends_differ = bisect("--log log --good main~2 --bad main");
   EXPECT_EQ(ends_differ.status, 2);
   EXPECT_TRUE(ends_differ.says("log is not the log of this search") &&
-              ends_differ.says("--good " + git.sha(0)))
-      << ends_differ.err;
+              ends_differ.says("--good " + git.sha(0)));
   for (const char* more : {"--first-parent", "--gate strict", "--gate numeric"}) {
     EXPECT_EQ(bisect(ends(git) + "--log log " + more).status, 2) << more;
   }
   EXPECT_EQ(bisect("--log log").status, 3);
   write("nolog", "good-end " + git.sha(0) + "\nwhat is this\n");
-  const Result none = bisect("--log nolog");
-  EXPECT_EQ(none.status, 2);
+  EXPECT_EQ(bisect("--log nolog").status, 2);
   EXPECT_EQ(bisect(ends(git) + "--log nolog").status, 2);
   EXPECT_TRUE(read(path("nolog")).ends_with("what is this\n")) << "it stays";
 }
@@ -174,12 +166,11 @@ TEST_F(BisectCommand, RefusesTheLogOfAnotherSearchAndWhatIsNone) {
 TEST_F(BisectCommand, SaysWhenTheEndsAreTheWrongWayRound) {
   const GitHistory git = make(line(10, 5));
   record_ends(git);
-  const Result swapped = bisect("--bad " + git.sha(0) + " --good " + git.sha(9));
-  EXPECT_EQ(swapped.status, 2);
-  EXPECT_TRUE(swapped.says("comes before the good one")) << swapped.err;
+  EXPECT_TRUE(bisect("--bad " + git.sha(0) + " --good " + git.sha(9))
+                  .answers(2, {"comes before the good one"}));
   const Result same = bisect("--bad " + git.sha(9) + " --good main");
   EXPECT_EQ(same.status, 2);
-  EXPECT_TRUE(same.says("name the same commit")) << same.err;
+  EXPECT_TRUE(same.says("name the same commit"));
 }
 
 TEST_F(BisectCommand, SaysWhenTheGoodEndFailsAndTheBadOnePasses) {
@@ -188,10 +179,7 @@ TEST_F(BisectCommand, SaysWhenTheGoodEndFailsAndTheBadOnePasses) {
   const GitHistory git = make(line(states));
   record(git.sha(0), "bad");
   record(git.sha(9), "good");
-  const Result swapped = bisect(ends(git));
-  EXPECT_EQ(swapped.status, 2);
-  EXPECT_TRUE(swapped.says("wrong way round")) << swapped.err;
-  EXPECT_TRUE(swapped.says("swap them and add --fix")) << swapped.err;
+  EXPECT_TRUE(bisect(ends(git)).answers(2, {"wrong way round", "swap them and add --fix"}));
   const Result fix =
       bisect("--fix --bad " + git.sha(0) + " --good " + git.sha(9) + " " + kRun + kJson);
   ASSERT_EQ(fix.status, 0) << fix.err;
@@ -201,9 +189,7 @@ TEST_F(BisectCommand, SaysWhenTheGoodEndFailsAndTheBadOnePasses) {
 TEST_F(BisectCommand, HasNothingToFindWhereBothEndsAreAlike) {
   const GitHistory git = make(line(6, 6));
   record_ends(git);
-  const Result result = bisect(ends(git));
-  EXPECT_EQ(result.status, 3);
-  EXPECT_TRUE(result.says("nothing to bisect")) << result.out;
+  EXPECT_TRUE(bisect(ends(git)).answers(3, {"nothing to bisect"}));
 }
 
 TEST_F(BisectCommand, ASubjectThatWouldActOnATerminalIsSpelledOut) {
@@ -234,7 +220,7 @@ TEST_F(BisectCommand, RunsThatDisagreeAreNoAnswer) {
   record(git.sha(0), "bad");
   const Result end = bisect(ends(git));
   EXPECT_EQ(end.status, 3);
-  EXPECT_TRUE(end.says("the good end") && end.says("its runs disagree")) << end.out;
+  EXPECT_TRUE(end.says("the good end") && end.says("its runs disagree"));
 }
 
 TEST_F(BisectCommand, ARunThatDidNotEndIsNeverTakenForGood) {
@@ -247,7 +233,7 @@ TEST_F(BisectCommand, ARunThatDidNotEndIsNeverTakenForGood) {
   write("asked", "");
   const Result next = bisect(ends(git));
   EXPECT_EQ(next.status, 3);
-  EXPECT_TRUE(next.says("next     ")) << next.out;
+  EXPECT_TRUE(next.says("next     "));
   const Result result = bisect(ends(git) + kRun + kJson);
   EXPECT_EQ(result.status, 3);
   EXPECT_EQ(result.json()["possible"].size(), 11u);
@@ -266,9 +252,8 @@ TEST_F(BisectCommand, ACommandThatCannotBeRunEndsTheSearch) {
     states[4] = "bad";
     const GitHistory git = make(line(states));
     record_ends(git);
-    const Result result = bisect(ends(git) + "--run 'exec sh \"$TOP/probe.sh\"'");
-    EXPECT_EQ(result.status, 2) << state;
-    EXPECT_TRUE(result.says(words)) << result.err;
+    EXPECT_TRUE(bisect(ends(git) + "--run 'exec sh \"$TOP/probe.sh\"'").answers(2, {words}))
+        << state;
     EXPECT_EQ(asked(), 1u);
     EXPECT_TRUE(std::filesystem::is_empty(path("tmp"))) << state;
     EXPECT_EQ(git.git({"worktree", "list"}).find("bisect-"), std::string::npos);
@@ -278,9 +263,8 @@ TEST_F(BisectCommand, ACommandThatCannotBeRunEndsTheSearch) {
 TEST_F(BisectCommand, ARunOfAnotherLineageIsNoAnswer) {
   const GitHistory git = make(line(5, 2));
   record_ends(git);
-  const Result result = bisect(ends(git) + "--run 'EXPERIMENT=other sh \"$TOP/probe.sh\"'");
-  EXPECT_EQ(result.status, 2);
-  EXPECT_TRUE(result.says("left no run of that commit in lineage toy/")) << result.err;
+  EXPECT_TRUE(bisect(ends(git) + "--run 'EXPERIMENT=other sh \"$TOP/probe.sh\"'")
+                  .answers(2, {"left no run of that commit in lineage toy/"}));
 }
 
 TEST_F(BisectCommand, TheFirstCallNeedsNoDatabaseYet) {
@@ -288,14 +272,10 @@ TEST_F(BisectCommand, TheFirstCallNeedsNoDatabaseYet) {
   for (const bool empty : {false, true}) {
     std::filesystem::remove(path("greta.db"));
     if (empty) write("greta.db", "");
-    const Result result = bisect(ends(git) + kRun);
-    EXPECT_EQ(result.status, 0) << result.out << result.err;
-    EXPECT_TRUE(result.says("first bad commit  " + git.sha(2))) << result.out;
+    EXPECT_TRUE(bisect(ends(git) + kRun).answers(0, {"first bad commit  " + git.sha(2)}));
   }
   std::filesystem::remove(path("greta.db"));
-  const Result none = bisect(ends(git) + "--run 'exit 0'");
-  EXPECT_EQ(none.status, 2);
-  EXPECT_TRUE(none.says("left no run")) << none.err;
+  EXPECT_TRUE(bisect(ends(git) + "--run 'exit 0'").answers(2, {"left no run"}));
 }
 
 TEST_F(BisectCommand, ARunOfAnEngineWithChangesIsNotTakenForItsCommitAlone) {
@@ -303,9 +283,8 @@ TEST_F(BisectCommand, ARunOfAnEngineWithChangesIsNotTakenForItsCommitAlone) {
   record_ends(git);
   Warehouse w(database());
   w.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'dirty', '1', 0)");
-  const Result result = bisect(ends(git) + kRun);
-  EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_TRUE(result.says("PASS, of an engine with changes that no commit has")) << result.out;
+  EXPECT_TRUE(
+      bisect(ends(git) + kRun).answers(0, {"PASS, of an engine with changes that no commit has"}));
 }
 
 TEST_F(BisectCommand, AsksWhichOfSeveralLineagesIsMeant) {
@@ -315,16 +294,13 @@ TEST_F(BisectCommand, AsksWhichOfSeveralLineagesIsMeant) {
   record(git.sha(0), "good", more);
   EXPECT_EQ(bisect(ends(git)).status, 3) << "one of them has both ends";
   record(git.sha(5), "bad", more);
-  const Result several = bisect(ends(git));
-  EXPECT_EQ(several.status, 2);
-  EXPECT_TRUE(several.says("--lineage 'other/as_designed/cpu/f32/m/-'")) << several.err;
-  EXPECT_TRUE(several.says("--lineage 'toy/as_designed/cpu/f32/m/-'")) << several.err;
+  EXPECT_TRUE(bisect(ends(git)).answers(
+      2, {"--lineage 'other/as_designed/cpu/f32/m/-'", "--lineage 'toy/as_designed/cpu/f32/m/-'"}));
   EXPECT_EQ(bisect(ends(git) + kRun + kJson + "--lineage toy/as_designed/cpu/f32/m/-")
                 .json()["found"]["commit"],
             git.sha(3));
-  const Result wrong = bisect(ends(git) + "--lineage toy/as_designed/cpu/f32/n/-");
-  EXPECT_EQ(wrong.status, 2);
-  EXPECT_TRUE(wrong.says("perhaps:\n  toy/as_designed/cpu/f32/m/-")) << wrong.err;
+  EXPECT_TRUE(bisect(ends(git) + "--lineage toy/as_designed/cpu/f32/n/-")
+                  .answers(2, {"perhaps:\n  toy/as_designed/cpu/f32/m/-"}));
 }
 
 }  // namespace

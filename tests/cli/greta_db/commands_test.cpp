@@ -29,7 +29,7 @@ TEST_F(Commands, VersionNamesBothVersions) {
 
 TEST_F(Commands, LoadNoLibraryThatAQuestionToAFileDoesNotNeed) {
   Result libraries = shell("LD_TRACE_LOADED_OBJECTS=1 $G");
-  EXPECT_TRUE(libraries.says("libsqlite3")) << libraries.err;
+  EXPECT_TRUE(libraries.says("libsqlite3"));
   EXPECT_FALSE(libraries.says("libcurl"));     // db/clickhouse/libcurl.h
   EXPECT_FALSE(libraries.says("libarchive"));  // ingest/content/libarchive.h
 }
@@ -46,10 +46,7 @@ TEST_F(Commands, HelpExitsZeroAndUsageErrorsExitTwo) {
 
 TEST_F(Commands, MissingDatabaseExitsTwoAndCreatesNothing) {
   for (const char* command : {"runs", "firstfail", "pairs", "trace", "history", "check"}) {
-    Result result = run({command});
-    EXPECT_EQ(result.status, 2) << command;
-    EXPECT_TRUE(result.says("greta.db")) << result.err;
-    EXPECT_TRUE(result.says("ingest")) << result.err;
+    EXPECT_TRUE(run({command}).answers(2, {"greta.db", "ingest"})) << command;
   }
   EXPECT_FALSE(std::filesystem::exists(database()));
 }
@@ -68,9 +65,7 @@ TEST_F(Commands, ForeignAndNewerFilesAreRefused) {
   EXPECT_EQ(run({"--db", "text.db", "runs"}).status, 2);
   SQLite::Database(path("other.db"), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE)
       .exec("CREATE TABLE t(x)");
-  Result other = run({"--db", "other.db", "runs"});
-  EXPECT_EQ(other.status, 2);
-  EXPECT_TRUE(other.says("not a greta database"));
+  EXPECT_TRUE(run({"--db", "other.db", "runs"}).answers(2, {"not a greta database"}));
   Warehouse(path("newer.db")).db.exec("PRAGMA user_version = 99");
   Result newer = run({"--db", "newer.db", "firstfail"});
   EXPECT_EQ(newer.status, 2);
@@ -112,10 +107,9 @@ TEST_F(Commands, EveryReaderWorksWhereNothingMayBeWritten) {
     EXPECT_NE(result.status, 2) << command << result.err;
     EXPECT_NE(result.out, "") << command;
   }
-  const Result wrong = shell(as_nobody + "$G --db 'archive/a b.db' firstfail --run nosuch");
-  EXPECT_TRUE(wrong.says("'nosuch' in " + path("archive/a b.db"))) << wrong.err;
-  const Result write = shell(as_nobody + "$G --db 'archive/a b.db' forget --run r --yes");
-  EXPECT_EQ(write.status, 2);
+  EXPECT_TRUE(shell(as_nobody + "$G --db 'archive/a b.db' firstfail --run nosuch")
+                  .says("'nosuch' in " + path("archive/a b.db")));
+  EXPECT_EQ(shell(as_nobody + "$G --db 'archive/a b.db' forget --run r --yes").status, 2);
   EXPECT_EQ(shell("chmod 755 archive; ls archive").out, "a b.db\n");
 }
 
@@ -311,13 +305,11 @@ TEST_F(Commands, TablesOfRunsTellTheVerdict) {
     const Result table = run({command, "--format", "md"});
     EXPECT_TRUE(
         table.says("| PASS (rounding only; bitwise equal: no, as expected in as_designed) |"
-                   " - | - | - | - | - |"))
-        << table.out;
-    EXPECT_TRUE(table.says("| FAIL though within rounding | ATTN_OUT_DRIFT | 0 |")) << table.out;
-    EXPECT_TRUE(table.says("| FAIL beyond rounding | MLP_OUT_DRIFT | 3 | mlp_out | p0 | 37 |"))
-        << table.out;
-    const Result strict = run({command, "--gate", "strict", "--format", "md"});
-    EXPECT_TRUE(strict.says("| FAIL | X_IN_DRIFT | 0 | x_in | p0 | 37 |")) << strict.out;
+                   " - | - | - | - | - |"));
+    EXPECT_TRUE(table.says("| FAIL though within rounding | ATTN_OUT_DRIFT | 0 |"));
+    EXPECT_TRUE(table.says("| FAIL beyond rounding | MLP_OUT_DRIFT | 3 | mlp_out | p0 | 37 |"));
+    EXPECT_TRUE(run({command, "--gate", "strict", "--format", "md"})
+                    .says("| FAIL | X_IN_DRIFT | 0 | x_in | p0 | 37 |"));
     for (const nlohmann::json& row : run({command, "--format", "json"}).json()) {
       EXPECT_EQ(row["verdict"], row["run"] == "healthy" ? "PASS" : "FAIL") << command;
       EXPECT_EQ(row["strict_verdict"], "FAIL") << command;
@@ -335,8 +327,8 @@ TEST_F(Commands, PairsShowWhereValuesPartAndWhatWouldTell) {
   warehouse.divergent("attn_norm_out", 0);
   warehouse.divergent("x_in", 8);
   const Result table = run({"pairs", "--run", "r", "--layer", "0", "--class", "DIVERGENT"});
-  EXPECT_TRUE(table.says("numeric_origin")) << table.out;
-  EXPECT_TRUE(table.says("between residual_pre_attn and attn_norm_out of layer 0")) << table.out;
+  EXPECT_TRUE(table.says("numeric_origin"));
+  EXPECT_TRUE(table.says("between residual_pre_attn and attn_norm_out of layer 0"));
   const nlohmann::json pair =
       run({"pairs", "--run", "r", "--tensor", "attn_norm_out", "--format", "json"}).json()[0];
   EXPECT_EQ(pair["origin"], "PROPAGATED");
@@ -364,8 +356,8 @@ TEST_F(Commands, WhatKeepsNoRowsIsNoDatabase) {
       EXPECT_EQ(result.out, "") << name;
       EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
     }
-    Result merged = shell("timeout 20 $G --db new.db merge '" + std::string(name) + "'");
-    EXPECT_EQ(merged.status, 2) << name << merged.err;
+    EXPECT_EQ(shell("timeout 20 $G --db new.db merge '" + std::string(name) + "'").status, 2)
+        << name;
     EXPECT_FALSE(std::filesystem::exists(path("new.db"))) << name;
   }
   EXPECT_EQ(shell("GRETA_DB=:memory: $G runs").status, 2);

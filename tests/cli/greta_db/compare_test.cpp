@@ -150,8 +150,8 @@ TEST_F(CompareCommand, KeepsVerdictNamesAndFirstDifferenceInEveryFormat) {
             "a,b,FAIL,FAIL,INCOMPARABLE,0,attn_out,p0,decode0,37,attn_out,1,0,0,1,0,0,0,0\r\n");
   const Result page = run({"compare", "a", "b", "--format", "md"});
   EXPECT_TRUE(page.out.starts_with("### **FAIL**\n\n**A**: `a`  \n**B**: `b`  \n\n")) << page.out;
-  EXPECT_TRUE(page.says("\n- strict FAIL, numeric INCOMPARABLE; 4 rows compared\n")) << page.out;
-  EXPECT_TRUE(page.says("ORIGIN: between residual_pre_attn and attn_out of layer 0")) << page.out;
+  EXPECT_TRUE(page.says("\n- strict FAIL, numeric INCOMPARABLE; 4 rows compared\n"));
+  EXPECT_TRUE(page.says("ORIGIN: between residual_pre_attn and attn_out of layer 0"));
 }
 
 TEST_F(CompareCommand, ARunThatDidNotEndIsNoPass) {
@@ -164,7 +164,7 @@ TEST_F(CompareCommand, ARunThatDidNotEndIsNoPass) {
     const Result result = run({"compare", "a", "b", "--gate", gate});
     EXPECT_EQ(result.status, 3) << result.out;
     EXPECT_EQ(result.out.substr(0, 10), "INCOMPLETE") << result.out;
-    EXPECT_TRUE(result.says("b: it did not end (status running)")) << result.out;
+    EXPECT_TRUE(result.says("b: it did not end (status running)"));
   }
 }
 
@@ -180,7 +180,7 @@ TEST_F(CompareCommand, SaysWhyRunsCannotBeCompared) {
   const Result page = run({"compare", "a", "b"});
   EXPECT_EQ(page.status, 3);
   EXPECT_TRUE(page.out.starts_with("INCOMPARABLE\n")) << page.out;
-  EXPECT_TRUE(page.says("cannot be compared: another model")) << page.out;
+  EXPECT_TRUE(page.says("cannot be compared: another model"));
   EXPECT_EQ(run({"compare", "a", "b", "--format", "json"}).json()["why_not"], "another model");
   EXPECT_TRUE(run({"compare", "a", "b", "--format", "csv"}).says("\na,b,INCOMPARABLE,"));
 }

@@ -14,19 +14,14 @@ TEST_F(Firstfail, FailExitsOneAndNamesThePlace) {
   Warehouse warehouse(database());
   warehouse.match("x_in", 0);
   warehouse.drift("attn_out", 3);
-  Result result = run({"firstfail", "--run", "r"});
-  EXPECT_EQ(result.status, 1);
-  EXPECT_TRUE(result.says("FAIL: ATTN_OUT_DRIFT at layer 3, attn_out, prompt p0")) << result.out;
-  EXPECT_TRUE(result.says("root cause ATTENTION_COMPUTATION_MISMATCH"));
-  EXPECT_TRUE(result.says("50.00 %"));
+  EXPECT_TRUE(run({"firstfail", "--run", "r"})
+                  .answers(1, {"FAIL: ATTN_OUT_DRIFT at layer 3, attn_out, prompt p0",
+                               "root cause ATTENTION_COMPUTATION_MISMATCH", "50.00 %"}));
 }
 
 TEST_F(Firstfail, ZeroPairsIsNoEvidenceAndExitsThree) {
   Warehouse(database()).run();
-  Result result = run({"firstfail", "--run", "r"});
-  EXPECT_EQ(result.status, 3);
-  EXPECT_TRUE(result.says("NO_EVIDENCE"));
-  EXPECT_TRUE(result.says("nothing was compared")) << result.out;
+  EXPECT_TRUE(run({"firstfail", "--run", "r"}).answers(3, {"NO_EVIDENCE", "nothing was compared"}));
 }
 
 TEST_F(Firstfail, EmptyDatabaseIsNoVerdict) {
@@ -39,10 +34,7 @@ TEST_F(Firstfail, EmptyDatabaseIsNoVerdict) {
 
 TEST_F(Firstfail, MissingRowsComeWithAHint) {
   Warehouse(database()).add(prefill("attn_out", 0, 1));
-  Result result = run({"firstfail", "--run", "r"});
-  EXPECT_EQ(result.status, 1);
-  EXPECT_TRUE(result.says("TRACE_OFFSET"));
-  EXPECT_TRUE(result.says("--status MISSING")) << result.out;
+  EXPECT_TRUE(run({"firstfail", "--run", "r"}).answers(1, {"TRACE_OFFSET", "--status MISSING"}));
 }
 
 TEST_F(Firstfail, JsonHasTheKeysOfTheContract) {
@@ -126,7 +118,7 @@ TEST_F(Firstfail, ExperimentGivesEachRunItsVerdictAndTheWorstExit) {
   warehouse.drift("attn_out", 0);
   result = run({"firstfail", "--run", "e"});
   EXPECT_EQ(result.status, 1);
-  EXPECT_TRUE(result.says("3 runs: 1 FAIL, 1 NO_EVIDENCE, 1 PASS")) << result.out;
+  EXPECT_TRUE(result.says("3 runs: 1 FAIL, 1 NO_EVIDENCE, 1 PASS"));
 }
 
 TEST_F(Firstfail, TheExitStatusFollowsTheVerdictOrTheOneThatIsAskedFor) {
@@ -134,8 +126,8 @@ TEST_F(Firstfail, TheExitStatusFollowsTheVerdictOrTheOneThatIsAskedFor) {
   EXPECT_EQ(run({"firstfail", "--run", "r"}).status, 0);
   const Result strict = run({"firstfail", "--run", "r", "--gate", "strict"});
   EXPECT_EQ(strict.status, 1);
-  EXPECT_TRUE(strict.says("strict    FAIL: ATTN_OUT_DRIFT at layer 0, attn_out")) << strict.out;
-  EXPECT_TRUE(strict.says("numeric   PASS\n")) << strict.out;
+  EXPECT_TRUE(strict.says("strict    FAIL: ATTN_OUT_DRIFT at layer 0, attn_out"));
+  EXPECT_TRUE(strict.says("numeric   PASS\n"));
   EXPECT_EQ(run({"firstfail", "--run", "r", "--gate", "numeric"}).status, 0);
 }
 
@@ -153,14 +145,12 @@ TEST_F(Firstfail, RoundingIsNoAlarmUnlessTheModePromisesEqualBits) {
   EXPECT_EQ(designed.status, 0);
   EXPECT_TRUE(
       designed.says("strict    FAIL: ATTN_OUT_DRIFT at layer 0, attn_out, prompt p0, pos 37"
-                    " (rounding, as expected in as_designed)"))
-      << designed.out;
-  EXPECT_FALSE(designed.says("root cause")) << designed.out;
+                    " (rounding, as expected in as_designed)"));
+  EXPECT_FALSE(designed.says("root cause"));
   for (const char* command : {"firstfail", "runs"}) {
     for (const char* format : {"csv", "md"}) {
-      const Result result = run({command, "--run", "designed", "--format", format});
-      EXPECT_EQ(result.status, 0) << command;
-      EXPECT_TRUE(result.says(healthy)) << command << result.out;
+      EXPECT_TRUE(run({command, "--run", "designed", "--format", format}).answers(0, {healthy}))
+          << command;
     }
   }
   const nlohmann::json json = run({"firstfail", "--run", "designed", "--format", "json"}).json()[0];
@@ -192,8 +182,8 @@ TEST_F(Firstfail, WhatIsBeyondRoundingComesBeforeRounding) {
   const size_t strict = result.out.find("strict    FAIL: X_IN_DRIFT at layer 0");
   ASSERT_NE(strict, std::string::npos) << result.out;
   EXPECT_LT(numeric, strict) << result.out;
-  EXPECT_TRUE(result.says("  X_IN_DRIFT         1   50.00 %                0\n")) << result.out;
-  EXPECT_TRUE(result.says("  MLP_OUT_DRIFT      1   50.00 %                1\n")) << result.out;
+  EXPECT_TRUE(result.says("  X_IN_DRIFT         1   50.00 %                0\n"));
+  EXPECT_TRUE(result.says("  MLP_OUT_DRIFT      1   50.00 %                1\n"));
 }
 
 TEST_F(Firstfail, WhatFailsForMoreThanItsValuesLeadsByBothVerdicts) {
@@ -201,16 +191,15 @@ TEST_F(Firstfail, WhatFailsForMoreThanItsValuesLeadsByBothVerdicts) {
   warehouse.run({.mode = "as_designed"});
   warehouse.rounding("x_in", 0);
   warehouse.add(prefill("attn_out", 0, 1));
-  const Result missing = run({"firstfail", "--run", "r"});
-  EXPECT_TRUE(missing.says("verdict   FAIL: TRACE_OFFSET at layer 0")) << missing.out;
+  EXPECT_TRUE(run({"firstfail", "--run", "r"}).says("verdict   FAIL: TRACE_OFFSET at layer 0"));
   EXPECT_TRUE(run({"firstfail", "--run", "r", "--gate", "numeric"})
                   .says("numeric   FAIL: TRACE_OFFSET at layer 0"));
   warehouse.run({.name = "nan", .mode = "as_designed"});
   warehouse.rounding("x_in", 0);
   warehouse.add(prefill("attn_out", 0, 1), decode("attn_out", 0, 2).nans(1));
   Result nan = run({"firstfail", "--run", "nan"});
-  EXPECT_TRUE(nan.says("verdict   FAIL: ATTN_OUT_DRIFT at layer 0, attn_out")) << nan.out;
-  EXPECT_TRUE(nan.says("1 rounding, 0 divergent, 1 not finite, 0 not measurable")) << nan.out;
+  EXPECT_TRUE(nan.says("verdict   FAIL: ATTN_OUT_DRIFT at layer 0, attn_out"));
+  EXPECT_TRUE(nan.says("1 rounding, 0 divergent, 1 not finite, 0 not measurable"));
 }
 
 TEST_F(Firstfail, WhatFailsWithoutBeingAPairIsCountedByItself) {
@@ -228,12 +217,10 @@ TEST_F(Firstfail, WhatFailsWithoutBeingAPairIsCountedByItself) {
       " norm_error) SELECT t.run_id, t.prompt_id, t.side, t.step, t.pos_id,"
       " (SELECT id FROM tensor_name WHERE name = 'logits'), t.source_id, 1, 0.5"
       " FROM trace_row t WHERE t.side = 0 LIMIT 1");
-  const Result result = run({"firstfail", "--run", "r"});
-  EXPECT_TRUE(
-      result.says("pairs     2: 1 pass, 1 fail (0 rounding, 0 divergent, 1 not finite, 0 not"
-                  " measurable); 0 missing, 0 decode only, 2 rows without partner not"
-                  " finite, 1 readout refuted\n"))
-      << result.out;
+  EXPECT_TRUE(run({"firstfail", "--run", "r"})
+                  .says("pairs     2: 1 pass, 1 fail (0 rounding, 0 divergent, 1 not finite, 0 not"
+                        " measurable); 0 missing, 0 decode only, 2 rows without partner not"
+                        " finite, 1 readout refuted\n"));
 }
 
 TEST_F(Firstfail, WhatNothingMeasuresIsNotExcusedAsRounding) {
@@ -242,7 +229,7 @@ TEST_F(Firstfail, WhatNothingMeasuresIsNotExcusedAsRounding) {
   warehouse.drift("attn_out", 0);
   Result result = run({"firstfail", "--run", "r"});
   EXPECT_TRUE(result.out.starts_with("r  FAIL\n")) << result.out;
-  EXPECT_TRUE(result.says("nothing measures these differences")) << result.out;
+  EXPECT_TRUE(result.says("nothing measures these differences"));
   EXPECT_EQ(run({"firstfail", "--run", "r", "--gate", "numeric"}).status, 3);
 }
 
@@ -254,9 +241,8 @@ TEST_F(Firstfail, AnOriginThatWasNotTracedComesWithTheProbeThatWouldTell) {
   Result result = run({"firstfail", "--run", "r"});
   EXPECT_TRUE(
       result.says("UNSAMPLED: between x_out of layer 4 and x_in of layer 8;"
-                  " greta-infer probe … --layers 5,6,7 tells where"))
-      << result.out;
-  EXPECT_TRUE(result.says("if it arises here")) << result.out;
+                  " greta-infer probe … --layers 5,6,7 tells where"));
+  EXPECT_TRUE(result.says("if it arises here"));
   const nlohmann::json fail = run({"firstfail", "--format", "json"}).json()[0]["first_fail"];
   EXPECT_EQ(fail["origin"], "UNSAMPLED");
   EXPECT_EQ(fail["untraced_layers"], "5-7");
@@ -334,10 +320,10 @@ TEST_F(Firstfail, ManyRunsFitATerminalThoseThatFailFirst) {
   EXPECT_NE(lines[4].find("NO_EVIDENCE"), std::string::npos) << lines[4];
   EXPECT_NE(lines[14].find("seed_5  PASS (rounding only)  -"), std::string::npos) << lines[14];
   EXPECT_NE(lines[15].find("seed_7  PASS                  -"), std::string::npos) << lines[15];
-  EXPECT_TRUE(table.says("names with … are shortened")) << table.out;
+  EXPECT_TRUE(table.says("names with … are shortened"));
   EXPECT_TRUE(run({"firstfail", "--format", "csv"}).says(folder + "3,"));
   const Result wide = on_terminal(GRETA_DB_PROGRAM, {"firstfail"}, "", 200);
-  EXPECT_TRUE(wide.says(folder + "3   FAIL")) << wide.out;
+  EXPECT_TRUE(wide.says(folder + "3   FAIL"));
   EXPECT_FALSE(wide.says("shortened"));
 }
 

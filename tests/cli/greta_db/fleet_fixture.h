@@ -36,7 +36,7 @@ class FleetTest : public ProgramTest {
   void expect_clean(const std::string& at) {
     const Result result = run({"--db", at, "fleet", "check", "--sample", "1"});
     EXPECT_EQ(result.status, 0) << result.out << result.err;
-    EXPECT_TRUE(result.says("judged again: the same verdicts")) << result.out;
+    EXPECT_TRUE(result.says("judged again: the same verdicts"));
   }
 
   /// However long that takes: what never comes true ends with the test's time.

@@ -21,7 +21,7 @@ class FleetShared : public FleetTest {
           decode("attn_out", 0, hash + 1000).sketched({1 + off, 1, 0, 0}));
   }
   void expect_told(const Result& result, const std::string& text) {
-    EXPECT_TRUE(result.says(text)) << result.out << result.err;
+    EXPECT_TRUE(result.says(text));
   }
   std::string column(const std::string& at, const char* name) {
     std::string values;
@@ -42,7 +42,7 @@ TEST_F(FleetShared, TolerancesOfAFileStayWithIt) {
   expect_told(pushed, "the tolerances of " + database() + " stay with it");
   const Result other = push(at, path("other.db"));
   EXPECT_EQ(other.status, 0) << other.err;
-  EXPECT_FALSE(other.says("tolerances")) << other.err;
+  EXPECT_FALSE(other.says("tolerances"));
   // as of one file with the tolerances that greta ships
   for (const char* file : {"other.db", "greta.db"})
     ASSERT_EQ(run({"--db", path("merged.db"), "merge", path(file)}).status, 0);
@@ -59,7 +59,7 @@ TEST_F(FleetShared, TolerancesOfAFileStayWithIt) {
   ASSERT_EQ(run({"tolerance", "reset", "--all"}).status, 0);
   const Result reset = push(at, database(), "all --format csv");
   expect_told(reset, "\n0,1,0,0,0,");
-  EXPECT_FALSE(reset.says("tolerances")) << reset.err;
+  EXPECT_FALSE(reset.says("tolerances"));
 }
 
 TEST_F(FleetShared, TolerancesThatGretaShipsAreOfTheVersionOfTables) {

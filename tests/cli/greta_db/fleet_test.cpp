@@ -233,8 +233,7 @@ TEST_F(FleetTest, ASecondPushIsOneRunAndOneThatGrewTakesItsPlace) {
   tell_random_runs(database(), 1, 20);
   const std::string at = servers().address("again");
   expect_pushed(at, database());
-  const Result again = push(at, database(), "all --format csv");
-  EXPECT_TRUE(again.says("\n0,20,0,0,0,")) << again.out;
+  EXPECT_TRUE(push(at, database(), "all --format csv").says("\n0,20,0,0,0,"));
   expect_same("greta.db", at, "runs --format csv");
   // of another file, which has more runs of these names: the first stays what it was
   tell_random_runs(path("other.db"), 1, 25);
@@ -273,14 +272,11 @@ TEST_F(FleetTest, FewerRowsThanWereSentAreAnError) {
   expect_pushed(at, database());
   mutate("ALTER TABLE fewer.trace_row DELETE WHERE side = 1");
   for (const char* command : {"firstfail", "fleet check"}) {
-    const Result result = shell("$G --db " + quoted(at) + " " + command);
-    EXPECT_EQ(result.status, 2) << command;
-    EXPECT_TRUE(result.says("that were sent")) << result.err;
+    EXPECT_TRUE(shell("$G --db " + quoted(at) + " " + command).answers(2, {"that were sent"}))
+        << command;
   }
   mutate("ALTER TABLE fewer.record DELETE WHERE kind = 'attribute'");
-  const Result runs = run({"--db", at, "runs"});
-  EXPECT_EQ(runs.status, 2) << runs.out;
-  EXPECT_TRUE(runs.says("that were sent")) << runs.err;
+  EXPECT_TRUE(run({"--db", at, "runs"}).answers(2, {"that were sent"}));
 }
 
 TEST_F(FleetTest, RunsOfFilesThatPushedInTurnsAreCheckedFileByFile) {

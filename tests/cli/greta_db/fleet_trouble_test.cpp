@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
-#include <utility>
 
 #include "db/database.h"
 #include "db/fleet/push.h"
@@ -116,8 +115,8 @@ TEST_F(FleetTest, TroubleIsOneClearLine) {
   const auto expect_line = [&](const Result& result, const std::string& words) {
     EXPECT_EQ(result.status, 2) << result.out;
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
-    EXPECT_TRUE(result.says(words)) << result.err;
-    EXPECT_FALSE(result.says("secret")) << result.err;
+    EXPECT_TRUE(result.says(words));
+    EXPECT_FALSE(result.says("secret"));
   };
   const std::string guarded = servers().address("trouble", 0, "guarded");
   expect_line(shell("GRETA_FLEET_PASSWORD=secret2 $G push --to " + guarded + " all </dev/null"),
@@ -165,9 +164,7 @@ TEST_F(FleetTest, WhoMayOnlyReadIsAnswered) {
     expect_same("greta.db", at, command);
   expect_clean(at);
   EXPECT_EQ(shell("$G --db pulled.db pull --from " + quoted(at) + " --run run1").status, 0);
-  const Result pushed = push(at, database(), "--replace all");
-  EXPECT_EQ(pushed.status, 2);
-  EXPECT_TRUE(pushed.says("readonly")) << pushed.err;
+  EXPECT_TRUE(push(at, database(), "--replace all").answers(2, {"readonly"}));
 }
 
 TEST_F(FleetTest, AClusterThatSaysOfItsTablesWhatTheyAreNotIsSweptWhenItDoesNot) {
@@ -178,7 +175,7 @@ TEST_F(FleetTest, AClusterThatSaysOfItsTablesWhatTheyAreNotIsSweptWhenItDoesNot)
   servers().execute("INSERT INTO said.record (shard, push, kind) VALUES (0, 123456789, 'x')");
   const Result swept = run({"--db", at, "fleet", "sweep", "--older-than", "0"});
   EXPECT_EQ(swept.status, 2);
-  EXPECT_TRUE(swept.says("cluster misdeclared says internal_replication")) << swept.err;
+  EXPECT_TRUE(swept.says("cluster misdeclared says internal_replication"));
   EXPECT_EQ(std::count(swept.err.begin(), swept.err.end(), '\n'), 1) << swept.err;
 }
 
@@ -189,23 +186,21 @@ TEST_F(FleetTest, AClockIn1970IsSaidAndNothingGoesByIt) {
   const std::string then = "faketime '1970-01-02 00:00:00' $G --db ";
   const Result pushed = shell(then + "greta.db push --to " + quoted(at) + " all");
   EXPECT_EQ(pushed.status, 0) << pushed.err;
-  EXPECT_TRUE(pushed.says("days apart: nothing goes by them")) << pushed.err;
+  EXPECT_TRUE(pushed.says("days apart: nothing goes by them"));
   EXPECT_EQ(std::count(pushed.err.begin(), pushed.err.end(), '\n'), 1) << pushed.err;
   expect_clean(at);
   expect_same("greta.db", at, "runs --format csv");
-  const Result swept = shell(then + quoted(at) + " --format csv fleet sweep");
-  EXPECT_TRUE(swept.says("\n0,0,0,0,yes")) << swept.out << swept.err;
+  EXPECT_TRUE(shell(then + quoted(at) + " --format csv fleet sweep").says("\n0,0,0,0,yes"));
 }
 
 TEST_F(FleetTest, TlsIsVerified) {
   tell_random_runs(database(), 1, 3);
   const std::string at = servers().tls_address("tls");
-  const Result unknown = push(at, database());
-  EXPECT_EQ(unknown.status, 2);
-  EXPECT_TRUE(unknown.says("TLS")) << unknown.err;
-  const Result known = shell("export GRETA_FLEET_CA=" + quoted(servers().certificate()) +
-                             "; $G push --to " + at + " all && $G --db " + at + " fleet check");
-  EXPECT_EQ(known.status, 0) << known.err;
+  EXPECT_TRUE(push(at, database()).answers(2, {"TLS"}));
+  EXPECT_EQ(shell("export GRETA_FLEET_CA=" + quoted(servers().certificate()) + "; $G push --to " +
+                  at + " all && $G --db " + at + " fleet check")
+                .status,
+            0);
 }
 
 TEST_F(FleetTest, AFullDiskOfAShardLosesNothing) {

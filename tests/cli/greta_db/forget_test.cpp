@@ -23,10 +23,8 @@ class ForgetProgram : public ProgramTest {
 TEST_F(ForgetProgram, NeedsAYesWhereNobodyCanBeAsked) {
   Warehouse w(database());
   for (const char* name : {"a", "b", "c"}) add_run(w, {.name = name});
-  const Result refused = shell("$G forget --run a b </dev/null");
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_TRUE(refused.says("2 runs with 4 trace rows")) << refused.err;
-  EXPECT_TRUE(refused.says("--yes")) << refused.err;
+  EXPECT_TRUE(
+      shell("$G forget --run a b </dev/null").answers(2, {"2 runs with 4 trace rows", "--yes"}));
   EXPECT_EQ(left(), "a;b;c;");
   const Result done = run({"forget", "--run", "a", "--run", "b", "--yes"});
   EXPECT_EQ(done.status, 0) << done.err;
@@ -43,11 +41,11 @@ TEST_F(ForgetProgram, AsksOnATerminal) {
   Warehouse w(database());
   add_run(w, {.name = "a"});
   const Result no = on_terminal(GRETA_DB_PROGRAM, {"forget", "--run", "a"}, "n\n");
-  EXPECT_TRUE(no.says("Forget 1 run with 2 trace rows for good? [y/N]")) << no.out;
-  EXPECT_TRUE(no.says("nothing was forgotten")) << no.out;
+  EXPECT_TRUE(no.says("Forget 1 run with 2 trace rows for good? [y/N]"));
+  EXPECT_TRUE(no.says("nothing was forgotten"));
   EXPECT_EQ(left(), "a;");
-  const Result yes = on_terminal(GRETA_DB_PROGRAM, {"forget", "--run", "a"}, "y\n");
-  EXPECT_TRUE(yes.says("forgot 1 run: 2 trace rows")) << yes.out;
+  EXPECT_TRUE(on_terminal(GRETA_DB_PROGRAM, {"forget", "--run", "a"}, "y\n")
+                  .says("forgot 1 run: 2 trace rows"));
   EXPECT_EQ(left(), "");
 }
 
@@ -77,19 +75,15 @@ TEST_F(ForgetProgram, APinnedBaselineIsNotForgottenUnawares) {
       run({"waive", "--tensor", "x_in", "--run", "a", "--until", "2999-12-31", "--reason", "known"})
           .status,
       0);
-  const Result refused = run({"forget", "--run", "a", "--yes"});
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_TRUE(refused.says("is the pinned baseline of")) << refused.err;
-  EXPECT_TRUE(refused.says("--unpin")) << refused.err;
-  const Result dry = run({"forget", "--run", "a", "--dry-run"});
-  EXPECT_TRUE(dry.says("1 run with 2 trace rows, 1 pinned baseline, 1 waiver")) << dry.out;
-  const Result pruned = run({"prune", "--keep", "1y", "--yes"});
-  EXPECT_EQ(pruned.status, 0) << pruned.err;
-  EXPECT_TRUE(pruned.says("run a stays: it is the pinned baseline of")) << pruned.err;
+  EXPECT_TRUE(
+      run({"forget", "--run", "a", "--yes"}).answers(2, {"is the pinned baseline of", "--unpin"}));
+  EXPECT_TRUE(run({"forget", "--run", "a", "--dry-run"})
+                  .says("1 run with 2 trace rows, 1 pinned baseline, 1 waiver"));
+  EXPECT_TRUE(run({"prune", "--keep", "1y", "--yes"})
+                  .answers(0, {"run a stays: it is the pinned baseline of"}));
   EXPECT_EQ(left(), "a;");
-  const Result done = run({"forget", "--run", "a", "--yes", "--unpin"});
-  EXPECT_EQ(done.status, 0) << done.err;
-  EXPECT_TRUE(done.says("with them went 1 pinned baseline, 1 waiver")) << done.err;
+  EXPECT_TRUE(run({"forget", "--run", "a", "--yes", "--unpin"})
+                  .answers(0, {"with them went 1 pinned baseline, 1 waiver"}));
   EXPECT_EQ(left(), "");
 }
 
@@ -103,9 +97,7 @@ TEST_F(ForgetProgram, LatestTakesTheNewestOfItsName) {
 TEST_F(ForgetProgram, LeavesARunThatMayStillBeWritten) {
   Warehouse w(database());
   add_run(w, {.name = "a", .date = "2020-01-01", .status = "running"});
-  const Result refused = run({"forget", "--run", "a", "--yes"});
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_TRUE(refused.says("run a has not ended")) << refused.err;
+  EXPECT_TRUE(run({"forget", "--run", "a", "--yes"}).answers(2, {"run a has not ended"}));
   EXPECT_EQ(run({"prune", "--keep", "1d", "--yes"}).status, 0);
   EXPECT_EQ(left(), "a;");
   EXPECT_EQ(run({"forget", "--run", "a", "--yes", "--running"}).status, 0);
@@ -124,16 +116,13 @@ TEST_F(ForgetProgram, PruneKeepsWhatIsYoungOrHasNoDate) {
                 .json()
                 .size(),
             2u);
-  const Result done = run({"prune", "--keep", "90d", "--experiment", "e", "--yes"});
-  EXPECT_EQ(done.status, 0) << done.err;
-  EXPECT_TRUE(done.says("1 run has no date and stays")) << done.err;
+  EXPECT_TRUE(run({"prune", "--keep", "90d", "--experiment", "e", "--yes"})
+                  .answers(0, {"1 run has no date and stays"}));
   EXPECT_EQ(left(), "undated;other;just;");
   EXPECT_EQ(run({"prune", "--keep", "1y", "--yes"}).status, 0);
   EXPECT_EQ(left(), "undated;just;");
   for (const char* age : {"90", "soon", "-3d", "1.5y", "99999y", ""}) {
-    const Result wrong = run({"prune", "--keep", age, "--yes"});
-    EXPECT_EQ(wrong.status, 2) << age;
-    EXPECT_TRUE(wrong.says("90d")) << wrong.err;
+    EXPECT_TRUE(run({"prune", "--keep", age, "--yes"}).answers(2, {"90d"})) << age;
   }
   EXPECT_EQ(run({"prune", "--yes"}).status, 2) << "no age";
 }
@@ -142,10 +131,9 @@ TEST_F(ForgetProgram, PruneDoesNotPassOverInSilenceWhatHasNotEnded) {
   Warehouse w(database());
   w.run({.name = "killed", .date = "2020-01-01", .status = "running"});
   w.match("x_in", 0);
-  const Result kept = run({"prune", "--keep", "1y", "--yes"});
-  EXPECT_EQ(kept.status, 0);
-  EXPECT_TRUE(kept.says("1 run has not ended (--running, if what wrote it was killed) and stays"))
-      << kept.err;
+  EXPECT_TRUE(
+      run({"prune", "--keep", "1y", "--yes"})
+          .answers(0, {"1 run has not ended (--running, if what wrote it was killed) and stays"}));
   EXPECT_EQ(left(), "killed;");
   EXPECT_EQ(run({"prune", "--keep", "1y", "--running", "--yes"}).err, "");
   EXPECT_EQ(left(), "");

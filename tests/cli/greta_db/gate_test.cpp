@@ -12,24 +12,21 @@ TEST_F(GateCommand, AGoodCommitPassesAndABadOneIsNamed) {
   EXPECT_EQ(good.status, 0) << good.out << good.err;
   const std::string healthy = "PASS (rounding only; bitwise equal: no, as expected in as_designed)";
   EXPECT_TRUE(good.out.starts_with(healthy + "  good\n")) << good.out;
-  EXPECT_TRUE(good.says("SAME since base (commit aaaaaaa)")) << good.out;
-  EXPECT_TRUE(good.says("own       " + healthy + "; strict FAIL")) << good.out;
+  EXPECT_TRUE(good.says("SAME since base (commit aaaaaaa)"));
+  EXPECT_TRUE(good.says("own       " + healthy + "; strict FAIL"));
   Result bad = run({"gate", "--run", "bad"});
   EXPECT_EQ(bad.status, 1) << bad.out << bad.err;
   EXPECT_EQ(bad.out.substr(0, 9), "FAIL  bad") << bad.out;
-  EXPECT_TRUE(bad.says("ATTN_OUT_DRIFT at layer 1, attn_out")) << bad.out;
-  EXPECT_TRUE(bad.says("BROKEN since base")) << bad.out;
-  EXPECT_TRUE(bad.says("firstfail --run 'bad'")) << bad.out;
-  Result both = run({"gate", "--experiment", "ci"});
-  EXPECT_EQ(both.status, 1);
-  EXPECT_TRUE(both.says("FAIL of 3 runs")) << both.out;
+  EXPECT_TRUE(bad.says("ATTN_OUT_DRIFT at layer 1, attn_out"));
+  EXPECT_TRUE(bad.says("BROKEN since base"));
+  EXPECT_TRUE(bad.says("firstfail --run 'bad'"));
+  EXPECT_TRUE(run({"gate", "--experiment", "ci"}).answers(1, {"FAIL of 3 runs"}));
 }
 
 TEST_F(GateCommand, WithoutABaselineItsOwnVerdictCountsAndThatIsSaid) {
   fill();
-  Result base = run({"gate", "--run", "base"});
-  EXPECT_EQ(base.status, 0) << base.out << base.err;
-  EXPECT_TRUE(base.says("no baseline: its own verdict alone counts")) << base.out;
+  EXPECT_TRUE(
+      run({"gate", "--run", "base"}).answers(0, {"no baseline: its own verdict alone counts"}));
 }
 
 TEST_F(GateCommand, TellsHowManyPairsItCompared) {
@@ -88,17 +85,15 @@ TEST_F(GateCommand, WhatBothPhasesComputeOtherwiseFailsAndRoundingOnlyStrictly) 
   both({1.001F, 0, 0, 0}, 3);
   Result changed = run({"gate", "--run", "changed"});
   EXPECT_EQ(changed.status, 1) << changed.out;
-  EXPECT_TRUE(changed.says("own       PASS; strict PASS")) << changed.out;
+  EXPECT_TRUE(changed.says("own       PASS; strict PASS"));
   EXPECT_TRUE(
       changed.says("CHANGED since first (commit aaaaaaa): 2 rows beyond rounding, first"
-                   " at layer 0, attn_out"))
-      << changed.out;
+                   " at layer 0, attn_out"));
   EXPECT_EQ(run({"gate", "--run", "rounded"}).status, 0);
   EXPECT_EQ(run({"gate", "--run", "rounded", "--strict"}).status, 1);
   EXPECT_EQ(run({"gate", "--run", "rounded", "--baseline", "first"}).status, 1);
   EXPECT_EQ(waive("attn_out", "0").status, 0);
-  Result waived = run({"gate", "--run", "changed"});
-  EXPECT_EQ(waived.status, 3) << waived.out;  // nothing is left to be compared
+  EXPECT_EQ(run({"gate", "--run", "changed"}).status, 3);  // nothing is left to be compared
   w.run({.name = "other", .experiment = "ci", .mode = "as_designed", .date = "2026-01-04"});
   w.match("x_in", 0);
 }
@@ -107,9 +102,7 @@ TEST_F(GateCommand, AFixPassesAndWhatStaysBrokenFailsByItself) {
   fill();
   of_commit("fixed", "ddddddd", "2026-01-04");
   healthy();
-  Result fixed = run({"gate", "--run", "fixed"});
-  EXPECT_EQ(fixed.status, 0) << fixed.out;
-  EXPECT_TRUE(fixed.says("FIXED since bad")) << fixed.out;
+  EXPECT_TRUE(run({"gate", "--run", "fixed"}).answers(0, {"FIXED since bad"}));
 }
 
 TEST_F(GateCommand, AnotherModelIsNoVerdictUnlessTheRunFailsByItself) {
@@ -121,18 +114,15 @@ TEST_F(GateCommand, AnotherModelIsNoVerdictUnlessTheRunFailsByItself) {
   model("base", "1");
   model("good", "2");
   model("bad", "2");
-  Result good = run({"gate", "--run", "good", "--baseline", "base"});
-  EXPECT_EQ(good.status, 3) << good.out;
-  EXPECT_TRUE(good.says("INCOMPARABLE since base (commit aaaaaaa): another model")) << good.out;
-  EXPECT_TRUE(good.says("it cannot be held against its baseline")) << good.out;
+  EXPECT_TRUE(run({"gate", "--run", "good", "--baseline", "base"})
+                  .answers(3, {"INCOMPARABLE since base (commit aaaaaaa): another model",
+                               "it cannot be held against its baseline"}));
   EXPECT_EQ(run({"gate", "--run", "bad", "--baseline", "base"}).status, 1);
 }
 
 TEST_F(GateCommand, NoVerdictExitsThreeAndAFailBeforeIt) {
   w.run({.name = "empty", .experiment = "e", .date = "2026-01-01"});
-  Result empty = run({"gate", "--run", "empty"});
-  EXPECT_EQ(empty.status, 3);
-  EXPECT_TRUE(empty.says("NO_EVIDENCE")) << empty.out;
+  EXPECT_TRUE(run({"gate", "--run", "empty"}).answers(3, {"NO_EVIDENCE"}));
   w.run({.name = "running", .experiment = "e", .date = "2026-01-01", .status = "running"});
   w.match("x_in", 0);
   EXPECT_EQ(run({"gate", "--run", "running"}).status, 3);
@@ -174,16 +164,15 @@ TEST_F(GateCommand, ALaterRunOfTheNameIsNotPassedOverSilently) {
   fill();
   of_commit("good#2", "bbbbbbb", "2026-01-02");
   w.divergent("attn_out", 1);
-  const Result first = run({"gate", "--run", "good"});
-  EXPECT_EQ(first.status, 0);
-  EXPECT_TRUE(first.says("later     good#2; --latest takes the newest")) << first.out;
+  EXPECT_TRUE(
+      run({"gate", "--run", "good"}).answers(0, {"later     good#2; --latest takes the newest"}));
   EXPECT_EQ(
       run({"gate", "--run", "good", "--format", "json"}).json()["runs"][0]["gate"]["later_runs"][0],
       "good#2");
   const Result latest = run({"gate", "--run", "good", "--latest"});
   EXPECT_EQ(latest.status, 1);
-  EXPECT_TRUE(latest.says("FAIL  good#2")) << latest.out;
-  EXPECT_FALSE(latest.says("later")) << latest.out;
+  EXPECT_TRUE(latest.says("FAIL  good#2"));
+  EXPECT_FALSE(latest.says("later"));
 }
 
 TEST_F(GateCommand, WithoutARequiredBaselineThereIsNoPass) {
@@ -191,8 +180,8 @@ TEST_F(GateCommand, WithoutARequiredBaselineThereIsNoPass) {
   const Result base = run(
       {"gate", "--run", "base", "--require-baseline", "--junit", "j.xml", "--markdown", "m.md"});
   EXPECT_EQ(base.status, 3) << base.out;
-  EXPECT_TRUE(base.says("INCOMPARABLE  base")) << base.out;
-  EXPECT_TRUE(base.says("--require-baseline: no run of its lineage")) << base.out;
+  EXPECT_TRUE(base.says("INCOMPARABLE  base"));
+  EXPECT_TRUE(base.says("--require-baseline: no run of its lineage"));
   const XmlElement suite = XmlReader(read(path("j.xml"))).document().children.at(0);
   EXPECT_EQ(suite.number("errors"), 1);
   EXPECT_EQ(run({"gate", "--run", "good", "--require-baseline"}).status, 0);
@@ -227,9 +216,9 @@ TEST_F(GateCommand, AWaivedChangeIsNotCalledTheSame) {
   EXPECT_EQ(waive("attn_out", "0").status, 0);
   const Result waived = run({"gate", "--run", "changed", "--junit", "j.xml"});
   EXPECT_EQ(waived.status, 0) << waived.out;
-  EXPECT_TRUE(waived.says("PASS (2 rows waived until 2999-12-31")) << waived.out;
-  EXPECT_TRUE(waived.says("CHANGED since first (commit aaaaaaa): 2 rows waived")) << waived.out;
-  EXPECT_TRUE(waived.says("2 changed rows of attn_out of layer 0")) << waived.out;
+  EXPECT_TRUE(waived.says("PASS (2 rows waived until 2999-12-31"));
+  EXPECT_TRUE(waived.says("CHANGED since first (commit aaaaaaa): 2 rows waived"));
+  EXPECT_TRUE(waived.says("2 changed rows of attn_out of layer 0"));
   EXPECT_NE(read(path("j.xml")).find("(waiver 1, by"), std::string::npos);
   for (const std::string option : {"--markdown", "--json", "--html"}) {
     const Result file = run({"gate", "--run", "changed", option, "-"});
@@ -239,8 +228,8 @@ TEST_F(GateCommand, AWaivedChangeIsNotCalledTheSame) {
   EXPECT_EQ(w.rows("SELECT change, unwaived_change, waived, waived_rows, waived_changed_rows"
                    " FROM gate WHERE run = 'changed'"),
             "CHANGED|SAME|0|2|2");
-  const Result from = run({"gate", "--run", "changed", "--baseline", "first"});
-  EXPECT_TRUE(from.says("CHANGED since first (commit aaaaaaa): 2 rows waived")) << from.out;
+  EXPECT_TRUE(run({"gate", "--run", "changed", "--baseline", "first"})
+                  .says("CHANGED since first (commit aaaaaaa): 2 rows waived"));
 }
 
 TEST_F(GateCommand, OnlyWhatWouldHaveFailedIsCountedAsWaived) {
@@ -250,8 +239,7 @@ TEST_F(GateCommand, OnlyWhatWouldHaveFailedIsCountedAsWaived) {
   const Result good = run({"gate", "--run", "good"});
   EXPECT_FALSE(good.out.substr(0, good.out.find('\n')).find("waived") != std::string::npos);
   EXPECT_TRUE(run({"gate", "--run", "good", "--strict"}).says("(1 pair waived"));
-  const Result bad = run({"gate", "--run", "bad"});
-  EXPECT_TRUE(bad.says("PASS (1 pair waived until")) << bad.out;
+  EXPECT_TRUE(run({"gate", "--run", "bad"}).says("PASS (1 pair waived until"));
 }
 
 TEST_F(GateCommand, WhyARunIsIncompleteIsSaid) {
@@ -261,12 +249,11 @@ TEST_F(GateCommand, WhyARunIsIncompleteIsSaid) {
   w.plan_what_is_there();
   w.plan("p0", 1, 1, "logits");
   for (const std::string option : {"--junit", "--markdown", "--html", "--json"}) {
-    const Result result = run({"gate", "--run", "cut", option, "-"});
-    EXPECT_EQ(result.status, 3) << result.out;
     EXPECT_TRUE(
-        result.says("1 row that it declares is not there, first logits of layer 1, prompt p0, "
-                    "decode"))
-        << option << result.out;
+        run({"gate", "--run", "cut", option, "-"})
+            .answers(3, {"1 row that it declares is not there, first logits of layer 1, prompt p0, "
+                         "decode"}))
+        << option;
   }
   w.db.exec("UPDATE run SET status = 'failed' WHERE name = 'cut'");
   EXPECT_TRUE(run({"gate", "--run", "cut"}).says("it did not end (status failed)"));
@@ -279,7 +266,7 @@ TEST_F(GateCommand, AChangeAloneIsNotSentToFirstfailWhichShowsNone) {
   w.add(prefill("x_in", 0, 5), decode("x_in", 0, 5));
   const Result changed = run({"gate", "--run", "changed", "--strict"});
   EXPECT_NE(changed.status, 0);
-  EXPECT_TRUE(changed.says("compare 'first' 'changed'")) << changed.out;
+  EXPECT_TRUE(changed.says("compare 'first' 'changed'"));
 }
 
 TEST_F(GateCommand, AnInjectedFaultIsNamedWhereThereIsNoBaseline) {

@@ -91,9 +91,8 @@ TEST_F(History, ARunThatEndedBadlyOrHasAFaultIsNoBaseline) {
   warehouse.match("x_in", 0);
   attribute(warehouse, "inject", "rope_theta@decode");
   for (const char* name : {"failed", "empty"}) {
-    const Result refused = run({"baseline", "set", name});
-    EXPECT_EQ(refused.status, 2) << name;
-    EXPECT_TRUE(refused.says("did not end well, or has no rows")) << refused.err;
+    EXPECT_TRUE(run({"baseline", "set", name}).answers(2, {"did not end well, or has no rows"}))
+        << name;
   }
   EXPECT_TRUE(run({"baseline", "set", "injected"}).says("has a fault injected"));
   EXPECT_EQ(run({"baseline", "set", "good"}).status, 0);

@@ -147,8 +147,7 @@ TEST_F(HonestRows, AreTakenAndContradictNothing) {
     write("rows", text + R"({"event":"run_end","status":"complete","rows":)" +
                       std::to_string(2 * kPairsOfADtype) + "}\n");
     EXPECT_EQ(shell("$G ingest -q - <rows").status, 0);
-    const Result gate = run({"gate", "--run", name});
-    EXPECT_EQ(gate.status, 0) << gate.out;
+    EXPECT_EQ(run({"gate", "--run", name}).status, 0);
   }
   EXPECT_EQ(shell("$G query ingest_errors --format tsv | tail -n +2").out, "");
   EXPECT_EQ(shell("sqlite3 greta.db \"SELECT DISTINCT status FROM pair\"").out, "MATCH\n");

@@ -38,9 +38,7 @@ TEST_F(QueryCommand, ANulByteIsAnErrorAtOnce) {
                                   std::string("SELECT 1 -- \0 AS x", 19)}) {
     write("nul.sql", text);
     for (const char* command : {"query -f nul.sql", "query -f - < nul.sql"}) {
-      Result result = shell(std::string("timeout 20 $G ") + command);
-      EXPECT_EQ(result.status, 2) << result.err;
-      EXPECT_TRUE(result.says("NUL byte")) << result.err;
+      EXPECT_TRUE(shell(std::string("timeout 20 $G ") + command).answers(2, {"NUL byte"}));
     }
   }
 }
@@ -67,9 +65,7 @@ TEST_F(QueryCommand, ReadsAFileAndStandardInput) {
   write("q.sql", "SELECT count(*) AS n FROM trace_row");
   EXPECT_EQ(run({"query", "-f", "q.sql", "--format", "csv"}).out, "n\r\n2\r\n");
   EXPECT_EQ(shell("$G query --format csv -f - <q.sql").out, "n\r\n2\r\n");
-  Result missing = run({"query", "-f", "nope.sql"});
-  EXPECT_EQ(missing.status, 2);
-  EXPECT_TRUE(missing.says("nope.sql"));
+  EXPECT_TRUE(run({"query", "-f", "nope.sql"}).answers(2, {"nope.sql"}));
 }
 
 TEST_F(QueryCommand, BindsParametersByNameAndType) {
@@ -90,21 +86,16 @@ TEST_F(QueryCommand, BindsParametersByNameAndType) {
 }
 
 TEST_F(QueryCommand, SaysWhichParameterIsMissingOrUnknown) {
-  Result missing = run({"query", "SELECT :a + :b", "--param", "a=1"});
-  EXPECT_EQ(missing.status, 2);
-  EXPECT_TRUE(missing.says("--param b=")) << missing.err;
-  Result unknown = run({"query", "SELECT :a", "--param", "a=1", "--param", "c=1"});
-  EXPECT_EQ(unknown.status, 2);
-  EXPECT_TRUE(unknown.says("no parameter 'c'; it has a")) << unknown.err;
+  EXPECT_TRUE(run({"query", "SELECT :a + :b", "--param", "a=1"}).answers(2, {"--param b="}));
+  EXPECT_TRUE(run({"query", "SELECT :a", "--param", "a=1", "--param", "c=1"})
+                  .answers(2, {"no parameter 'c'; it has a"}));
   EXPECT_EQ(run({"query", "SELECT ?"}).status, 2);
   EXPECT_EQ(run({"query", "SELECT :a", "--param", "a"}).status, 2);
   EXPECT_EQ(run({"query", "SELECT :a", "--param", "a=1", "--param", "a=2"}).status, 2);
 }
 
 TEST_F(QueryCommand, NamesTheErrorInTheSql) {
-  Result result = run({"query", "SELECT nonsense FROM run"});
-  EXPECT_EQ(result.status, 2);
-  EXPECT_TRUE(result.says("no such column: nonsense"));
+  EXPECT_TRUE(run({"query", "SELECT nonsense FROM run"}).answers(2, {"no such column: nonsense"}));
 }
 
 TEST_F(QueryCommand, CannedQueryTakesARunAsGenerouslyAsRun) {

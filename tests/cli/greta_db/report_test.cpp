@@ -40,7 +40,7 @@ TEST_F(ReportProgram, WritesBothFilesAndOverwritesNothing) {
   std::filesystem::remove(path("reports/B3_66_FINAL_REPORT.md"));
   result = run({"report", "--run", "b3_66", "--out", "reports"});
   EXPECT_EQ(result.status, 2);
-  EXPECT_TRUE(result.says("--force")) << result.err;
+  EXPECT_TRUE(result.says("--force"));
   EXPECT_EQ(read(path("reports/B3_66_ANALYSIS.tsv")), "mine");
   EXPECT_FALSE(std::filesystem::exists(path("reports/B3_66_FINAL_REPORT.md"))) << "all or nothing";
   EXPECT_EQ(run({"report", "--run", "b3_66", "--out", "reports", "--force"}).status, 1);
@@ -71,7 +71,7 @@ TEST_F(ReportProgram, RunsOfAnExperimentGetATableEach) {
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_TRUE(has(read(path("out/E_FINAL_REPORT.md")), "## Runs\n"));
   for (const char* stem : {"E_2026-02-07_a", "E_2026-02-07_a_2", "E_2026-02-07_A_3"}) {
-    EXPECT_TRUE(result.says(std::string("out/") + stem + "_ANALYSIS.tsv")) << result.out;
+    EXPECT_TRUE(result.says(std::string("out/") + stem + "_ANALYSIS.tsv"));
   }
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("out")), {}), 4);
 }

@@ -58,9 +58,9 @@ TEST_F(Trouble, AWaitThatIsOverSaysForWhomAndHowToWaitLonger) {
   in_transaction(db, [&] {
     const Result result = run({"ingest", path("in"), "--wait", "50ms"});
     EXPECT_EQ(result.status, 2);
-    EXPECT_TRUE(result.says("process " + std::to_string(getpid()))) << result.err;
-    EXPECT_TRUE(result.says("waited 50 ms")) << result.err;
-    EXPECT_TRUE(result.says("--wait")) << result.err;
+    EXPECT_TRUE(result.says("process " + std::to_string(getpid())));
+    EXPECT_TRUE(result.says("waited 50 ms"));
+    EXPECT_TRUE(result.says("--wait"));
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
     EXPECT_EQ(run({"history", "--wait", "0"}).status, 0) << "a reader waits for no writer";
   });

@@ -30,17 +30,13 @@ TEST_F(WaiveCommand, AWaivedDifferencePassesTheGateAndNoVerdict) {
   w.match("x_in", 0);
   w.divergent("attn_out", 1);
   EXPECT_EQ(gate("r"), "FAIL 1");
-  Result added = waive({"--layer", "1"});
-  EXPECT_EQ(added.status, 0) << added.err;
-  EXPECT_TRUE(added.says("waiver 1: differences in layer 1 of attn_out")) << added.out;
-  Result passed = run({"gate", "--run", "r"});
-  EXPECT_EQ(passed.status, 0) << passed.out;
-  EXPECT_TRUE(passed.says("PASS (1 pair waived until 2999-12-31: because)  r")) << passed.out;
-  EXPECT_TRUE(passed.says("without waivers FAIL")) << passed.out;
+  EXPECT_TRUE(waive({"--layer", "1"}).answers(0, {"waiver 1: differences in layer 1 of attn_out"}));
+  EXPECT_TRUE(run({"gate", "--run", "r"})
+                  .answers(0, {"PASS (1 pair waived until 2999-12-31: because)  r",
+                               "without waivers FAIL"}));
   Result firstfail = run({"firstfail", "--run", "r"});
   EXPECT_EQ(firstfail.status, 1);
-  EXPECT_TRUE(firstfail.says("waived    1 pair of attn_out of layer 1 until 2999-12-31: because"))
-      << firstfail.out;
+  EXPECT_TRUE(firstfail.says("waived    1 pair of attn_out of layer 1 until 2999-12-31: because"));
   const nlohmann::json json = run({"firstfail", "--run", "r", "--format", "json"}).json()[0];
   EXPECT_EQ(json["verdict"], "FAIL");
   ASSERT_EQ(json["waived"].size(), 1u);
@@ -65,9 +61,9 @@ TEST_F(WaiveCommand, TheNextFailThatIsNotWaivedIsFound) {
   waive();
   Result result = run({"gate", "--run", "r"});
   EXPECT_EQ(result.status, 1);
-  EXPECT_TRUE(result.says("MLP_OUT_DRIFT at layer 2, mlp_out")) << result.out;
-  EXPECT_TRUE(result.says("FAIL (1 pair waived")) << result.out;
-  EXPECT_FALSE(result.says("ATTN_OUT_DRIFT")) << result.out;
+  EXPECT_TRUE(result.says("MLP_OUT_DRIFT at layer 2, mlp_out"));
+  EXPECT_TRUE(result.says("FAIL (1 pair waived"));
+  EXPECT_FALSE(result.says("ATTN_OUT_DRIFT"));
 }
 
 TEST_F(WaiveCommand, WhatIsNotFiniteMissingOrContradictoryStillFails) {
@@ -97,9 +93,7 @@ TEST_F(WaiveCommand, NothingButWaivedPairsIsNoEvidence) {
   run_of("r", "2026-01-01");
   w.divergent("attn_out", 1);
   waive();
-  Result result = run({"gate", "--run", "r"});
-  EXPECT_EQ(result.status, 3) << result.out;
-  EXPECT_TRUE(result.says("nothing was compared but what is waived")) << result.out;
+  EXPECT_TRUE(run({"gate", "--run", "r"}).answers(3, {"nothing was compared but what is waived"}));
 }
 
 TEST_F(WaiveCommand, CountsForRunsDatedUpToItsDayWhileItLasts) {
@@ -159,9 +153,7 @@ TEST_F(WaiveCommand, HoldsForWhatChangedSinceTheBaselineToo) {
   }
   EXPECT_EQ(gate("b"), "FAIL 1");
   EXPECT_EQ(waive().status, 0);
-  Result result = run({"gate", "--run", "b"});
-  EXPECT_EQ(result.status, 0) << result.out;
-  EXPECT_TRUE(result.says("CHANGED since a: 2 rows waived")) << result.out;
+  EXPECT_TRUE(run({"gate", "--run", "b"}).answers(0, {"CHANGED since a: 2 rows waived"}));
   EXPECT_EQ(w.rows("SELECT change FROM change WHERE run = 'b'"), "CHANGED");  // as it is
   w.run({.name = "c", .experiment = "e", .mode = "m", .date = "2026-01-03"});
   w.match("x_in", 0);
@@ -174,9 +166,10 @@ TEST_F(WaiveCommand, AnAliasIsItsTracePoint) {
   run_of("r", "2026-01-01");
   w.match("x_in", 0);
   w.divergent("x_after_attn", 1);
-  Result added = run(
-      {"waive", "--tensor", "residual_post_attn", "--until", "2999-12-31", "--reason", "because"});
-  EXPECT_EQ(added.status, 0) << added.err;
+  EXPECT_EQ(run({"waive", "--tensor", "residual_post_attn", "--until", "2999-12-31", "--reason",
+                 "because"})
+                .status,
+            0);
   EXPECT_EQ(gate("r"), "PASS 0");
 }
 
@@ -209,7 +202,7 @@ TEST_F(WaiveCommand, WhatNoRunHasIsNotWaived) {
   w.match("attn_out", 0);
   const Result layer = waive({"--layer", "7"});
   EXPECT_EQ(layer.status, 2);
-  EXPECT_TRUE(layer.says("has attn_out in layer 7: it would waive nothing")) << layer.err;
+  EXPECT_TRUE(layer.says("has attn_out in layer 7: it would waive nothing"));
   EXPECT_EQ(w.rows("SELECT count(*) FROM waiver"), "0");
   EXPECT_EQ(waive({"--layer", "0"}).status, 0);
 }

@@ -91,10 +91,8 @@ TEST_F(WatchCommand, WhatIsNotThereYetIsNoChange) {
 TEST_F(WatchCommand, ATerminalIsDrawnOnAndOtherOutputIsNot) {
   warehouse_.drift("attn_out", 0);
   end("complete");
-  const Result result = on_terminal(GRETA_DB_PROGRAM, {"--db", database(), "watch"}, "", 40);
-  EXPECT_EQ(result.status, 1);
-  EXPECT_TRUE(result.says("a  complete\r\n  rows     2, 1 pairs: ")) << result.out;
-  EXPECT_TRUE(result.says("\r\n  verdict  FAIL")) << result.out;
+  EXPECT_TRUE(on_terminal(GRETA_DB_PROGRAM, {"--db", database(), "watch"}, "", 40)
+                  .answers(1, {"a  complete\r\n  rows     2, 1 pairs: ", "\r\n  verdict  FAIL"}));
 }
 
 TEST_F(WatchCommand, AStopEndsItAndLeavesTheWriterAlone) {
@@ -153,9 +151,7 @@ TEST_F(WatchCommand, RefusesWhatIsNoTimeAndNoRun) {
   EXPECT_EQ(run({"watch", "--run", "nosuch"}).status, 2);
   EXPECT_EQ(run({"watch", "--format", "csv"}).status, 2);
   warehouse_.db.exec("DELETE FROM lineage_member; DELETE FROM run");
-  const Result none = run({"watch", "--once"});
-  EXPECT_EQ(none.status, 3);
-  EXPECT_TRUE(none.says("no runs in")) << none.err;
+  EXPECT_TRUE(run({"watch", "--once"}).answers(3, {"no runs in"}));
 }
 
 }  // namespace

@@ -39,8 +39,7 @@ TEST_F(InferCalibrate, FindsFp16AccumulationAndNoReorderedSum) {
   EXPECT_EQ(query("SELECT numeric_first_fail, numeric_layer FROM run_verdict"),
             "WO_OUT_DRIFT\t1\n");
   for (const char* sums : {"", "--route wo=gemm@decode --route qkv=dot@prefill", "--batch 5"}) {
-    const Result clean = probe(sums);
-    EXPECT_EQ(clean.status, 0) << sums << clean.out;
+    EXPECT_EQ(probe(sums).status, 0) << sums;
     EXPECT_EQ(graded("wo_out", 1), "ROUNDING\tcalibrated\n") << sums;
   }
 }
@@ -52,8 +51,7 @@ TEST_F(InferCalibrate, FindsWhatTheShippedToleranceTakesForRounding) {
   ASSERT_EQ(calibrate().status, 0);
   // also of the run that was judged before
   EXPECT_EQ(query("SELECT numeric_verdict, numeric_tensor FROM run_verdict"), "FAIL\tq_pre_rope\n");
-  const Result again = probe(fault);
-  EXPECT_EQ(again.status, 1) << again.out;
+  EXPECT_EQ(probe(fault).status, 1);
   EXPECT_EQ(graded("q_pre_rope", 1), "DIVERGENT\tcalibrated\n");
   EXPECT_TRUE(sh("$G firstfail").says(", calibrated)"));
 }
@@ -112,9 +110,9 @@ TEST_F(InferCalibrate, AnEngineThatIsWrongIsNotCalibrated) {
 
 TEST_F(InferCalibrate, ANumberOfProbesThatIsNoneIsRefusedInASentence) {
   for (const char* n : {"0", "-1", "x", "1e9"}) {
-    const Result refused = calibrate(std::string("--runs ") + n);
-    EXPECT_EQ(refused.status, 2) << n;
-    EXPECT_TRUE(refused.says("is no whole number of 1 or more")) << refused.err;
+    EXPECT_TRUE(
+        calibrate(std::string("--runs ") + n).answers(2, {"is no whole number of 1 or more"}))
+        << n;
   }
 }
 

@@ -13,7 +13,7 @@ TEST_F(Infer, VersionNamesTheCommit) {
   const Result result = sh("$I --version");
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(result.out.substr(0, 12), "greta-infer ");
-  EXPECT_TRUE(result.says("commit ")) << result.out;
+  EXPECT_TRUE(result.says("commit "));
 }
 
 TEST_F(Infer, HelpExitsZeroAndUsageErrorsExitTwo) {
@@ -89,9 +89,7 @@ TEST_F(Infer, GeneratedTextActsOnNoTerminalAndIsWholeElsewhere) {
 
 TEST_F(Infer, SynthIsDeterministicAndReplacesNothingUnasked) {
   make_model();
-  const Result again = sh("$I synth --out m.gguf");
-  EXPECT_EQ(again.status, 2);
-  EXPECT_TRUE(again.says("--force")) << again.err;
+  EXPECT_TRUE(sh("$I synth --out m.gguf").answers(2, {"--force"}));
   ASSERT_EQ(sh("mv m.gguf first.gguf").status, 0);
   make_model();
   EXPECT_EQ(sh("cmp m.gguf first.gguf").status, 0);
@@ -134,9 +132,7 @@ TEST_F(Infer, InfoSaysWhyAFileCannotRun) {
   ASSERT_NE(at, std::string::npos);
   bytes[at + key.size() + 4] = 4;  // behind the value's type
   write("bad.gguf", bytes);
-  const Result info = sh("$I info --model bad.gguf");
-  EXPECT_EQ(info.status, 1) << info.out;
-  EXPECT_TRUE(info.says("greta cannot run it")) << info.out;
+  EXPECT_TRUE(sh("$I info --model bad.gguf").answers(1, {"greta cannot run it"}));
   EXPECT_EQ(sh("$I probe --model bad.gguf").status, 2);
 }
 
@@ -175,7 +171,7 @@ TEST_F(Infer, AModelThatStatesNoPreTokenizerIsSplitByDefaultWithAWarning) {
   write("old.gguf", bytes);
   const Result old = sh("$I tokenize --model old.gguf --prompt '1234 the end'");
   EXPECT_EQ(old.status, 0) << old.err;
-  EXPECT_TRUE(old.says("states no tokenizer.ggml.pre")) << old.err;
+  EXPECT_TRUE(old.says("states no tokenizer.ggml.pre"));
   EXPECT_TRUE(
       sh("$I info --model old.gguf").says("text split as default: the file states nothing"));
   EXPECT_TRUE(sh("$I info --model m.gguf").says("text split as llama-bpe"));
@@ -186,7 +182,7 @@ TEST_F(Infer, AModelThatStatesNoPreTokenizerIsSplitByDefaultWithAWarning) {
   write("other.gguf", bytes);
   const Result other = sh("$I tokenize --model other.gguf --prompt 'the end'");
   EXPECT_EQ(other.status, 2);
-  EXPECT_TRUE(other.says("tokenizer.ggml.pre is 'llama-xyz'; supported: llama-bpe")) << other.err;
+  EXPECT_TRUE(other.says("tokenizer.ggml.pre is 'llama-xyz'; supported: llama-bpe"));
   // Ids need no vocabulary.
   EXPECT_EQ(sh("$I probe --model other.gguf --tokens 1,2,3").status, 0);
 }
@@ -217,9 +213,7 @@ TEST_F(Infer, CompletionHasTheValuesOfEveryEnumeratedOption) {
 }
 
 TEST_F(Infer, AnUnknownCommandIsNamed) {
-  const Result result = sh("$I prob");
-  EXPECT_EQ(result.status, 2);
-  EXPECT_TRUE(result.says("no command 'prob'; perhaps:\n  probe")) << result.err;
+  EXPECT_TRUE(sh("$I prob").answers(2, {"no command 'prob'; perhaps:\n  probe"}));
 }
 
 TEST_F(Infer, ListNamesSuitesFaultsTensorsAndRoutes) {
@@ -233,10 +227,8 @@ TEST_F(Infer, ListNamesSuitesFaultsTensorsAndRoutes) {
 TEST_F(Infer, BackendThatIsNotThereIsNamed) {
   if (gpu_count() > 0) GTEST_SKIP() << "there is a GPU, and this build has kernels for it";
   make_model();
-  const Result result = sh("$I run --model m.gguf --prompt x --backend hip");
-  EXPECT_EQ(result.status, 2);
-  EXPECT_TRUE(result.says("no GPU")) << result.err;
-  EXPECT_TRUE(result.says("--backend cpu")) << result.err;
+  EXPECT_TRUE(
+      sh("$I run --model m.gguf --prompt x --backend hip").answers(2, {"no GPU", "--backend cpu"}));
 }
 
 TEST_F(Infer, WhatKeepsNoRowsIsNoDatabaseAndWhatHoldsNoWeightsNoModel) {

@@ -1,8 +1,6 @@
 // Runs the built greta-infer as a shell would, on a small model made for the test.
 #pragma once
 
-#include <unistd.h>
-
 #include "tests/cli/program.h"
 
 namespace greta {

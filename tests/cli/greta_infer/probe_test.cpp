@@ -10,12 +10,11 @@ TEST_F(InferProbe, AsDesignedDiffersByRoundingOnly) {
   make_model();
   const Result probe = sh("$I probe $Q --model m.gguf");
   ASSERT_EQ(probe.status, 0) << probe.err;
-  EXPECT_TRUE(probe.says("greta-db --db 'greta.db' firstfail")) << probe.out;
+  EXPECT_TRUE(probe.says("greta-db --db 'greta.db' firstfail"));
   EXPECT_TRUE(
       probe.says("verdict  PASS (rounding only; bitwise equal: no, as expected in"
-                 " as_designed), 339 pairs"))
-      << probe.out;
-  EXPECT_TRUE(probe.says("; strict FAIL at layer 0, ")) << probe.out;
+                 " as_designed), 339 pairs"));
+  EXPECT_TRUE(probe.says("; strict FAIL at layer 0, "));
   EXPECT_EQ(query("SELECT mode, verdict, strict_verdict, numeric_verdict, coverage, divergent"
                   " FROM run_verdict"),
             "as_designed\tPASS\tFAIL\tPASS\tcomplete\t0\n");
@@ -32,17 +31,17 @@ TEST_F(InferProbe, ExitStatusFollowsTheVerdict) {
   EXPECT_EQ(sh("$I probe $Q --model m.gguf --phases decode0").status, 3);
   const Result strict = sh("$I probe $Q --model m.gguf --gate strict");
   EXPECT_EQ(strict.status, 1);
-  EXPECT_TRUE(strict.says("exit     1, by --gate strict")) << strict.out;
+  EXPECT_TRUE(strict.says("exit     1, by --gate strict"));
   EXPECT_EQ(sh("$I probe $Q --model m.gguf --gate numeric").status, 0);
   EXPECT_EQ(sh("$I probe $Q --model m.gguf --gate strict --phases decode0").status, 3);
 }
 
 TEST_F(InferProbe, AFaultIsTheFirstFailAtItsTensorAndLayer) {
   make_model();
-  const Result probe =
-      sh("$I probe $Q --model m.gguf --mode batch_invariant"
-         " --inject rope_pos_off_by_one@decode:layer=2 --gate numeric");
-  EXPECT_EQ(probe.status, 1) << probe.err;
+  EXPECT_EQ(sh("$I probe $Q --model m.gguf --mode batch_invariant"
+               " --inject rope_pos_off_by_one@decode:layer=2 --gate numeric")
+                .status,
+            1);
   EXPECT_EQ(query("SELECT layer, tensor, numeric_layer, numeric_tensor FROM run_verdict"),
             "2\tq_post_rope\t2\tq_post_rope\n");
   EXPECT_EQ(query("SELECT value FROM attribute WHERE dim = 'inject'"),
@@ -53,14 +52,13 @@ TEST_F(InferProbe, AFaultBetweenTracedLayersNamesTheProbeThatFindsIt) {
   make_model();
   const std::string fault = "$I probe --model m.gguf --inject rope_pos_off_by_one@decode:layer=6 ";
   const Result coarse = sh(fault + "--layers 0,1,2,4,8");
-  EXPECT_TRUE(coarse.says("FAIL beyond rounding: ")) << coarse.out;
+  EXPECT_TRUE(coarse.says("FAIL beyond rounding: "));
   EXPECT_TRUE(
       coarse.says("UNSAMPLED: between x_out of layer 4 and residual_pre_attn of layer 8;"
-                  " greta-infer probe … --layers 5,6,7 tells where"))
-      << coarse.out;
+                  " greta-infer probe … --layers 5,6,7 tells where"));
   const Result fine = sh(fault + "--layers 5-7");
-  EXPECT_TRUE(fine.says("at layer 6, q_post_rope")) << fine.out;
-  EXPECT_TRUE(fine.says("ORIGIN: between q_pre_rope and q_post_rope of layer 6")) << fine.out;
+  EXPECT_TRUE(fine.says("at layer 6, q_post_rope"));
+  EXPECT_TRUE(fine.says("ORIGIN: between q_pre_rope and q_post_rope of layer 6"));
 }
 
 TEST_F(InferProbe, TheTypeOfTheCacheIsRecordedAndReplayed) {
@@ -116,11 +114,11 @@ TEST_F(InferProbe, TheRecordSaysWhatRanOnWhat) {
 TEST_F(InferProbe, ARunSaysTheRootOfItsModelAndTheSha256OfItsFileWhenAsked) {
   make_model();
   const auto probe = [&](const std::string& name, const std::string& options) {
-    const Result made =
-        sh("$I probe --tokens '1 2' --decode-steps 0 --layers 0 --model m.gguf "
-           "--run-name " +
-           name + " " + options);
-    EXPECT_EQ(made.status, 0) << made.err;
+    EXPECT_EQ(sh("$I probe --tokens '1 2' --decode-steps 0 --layers 0 --model m.gguf "
+                 "--run-name " +
+                 name + " " + options)
+                  .status,
+              0);
     return query(
         "SELECT dim, value FROM attribute a JOIN run r ON r.id = a.run_id WHERE r.name = '" + name +
         "' AND dim IN ('model_root', 'model_sha256') ORDER BY dim");
@@ -166,9 +164,7 @@ TEST_F(InferProbe, SaysWhereTheTimeWent) {
 
 TEST_F(InferProbe, WithoutADatabaseThereIsNoVerdict) {
   make_model();
-  const Result result = sh("$I probe $Q --model m.gguf --no-db");
-  EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_TRUE(result.says("no verdict")) << result.out;
+  EXPECT_TRUE(sh("$I probe $Q --model m.gguf --no-db").answers(0, {"no verdict"}));
   EXPECT_FALSE(std::filesystem::exists(database()));
   EXPECT_EQ(sh("$I probe $Q --model m.gguf --no-db --gate strict").status, 2);
 }
@@ -223,14 +219,11 @@ TEST_F(InferProbe, TheNameOfAKilledProbeCanBeUsedAgain) {
          " --phases all & p=$!; until $G query 'SELECT name FROM run' 2>/dev/null | grep -q ci;"
          " do sleep 0.01; done; " +
          probe + "--replace-failed; echo \"status $?\"; kill -9 $p; wait $p; true");
-  EXPECT_TRUE(killed.says("status 2")) << killed.out;  // its process lives
-  EXPECT_TRUE(killed.says("the database has a run ci already\n")) << killed.err;
-  const Result taken = sh(probe);
-  EXPECT_EQ(taken.status, 2);
+  EXPECT_TRUE(killed.says("status 2"));  // its process lives
+  EXPECT_TRUE(killed.says("the database has a run ci already\n"));
   EXPECT_TRUE(
-      taken.says("the database has a run ci already; it failed, or its process is gone:"
-                 " --replace-failed replaces it"))
-      << taken.err;
+      sh(probe).answers(2, {"the database has a run ci already; it failed, or its process is gone:"
+                            " --replace-failed replaces it"}));
   EXPECT_EQ(sh(probe + "--replace-failed").status, 0);
   EXPECT_EQ(query("SELECT name, status FROM run"), "ci\tcomplete\n");
   EXPECT_EQ(sh(probe + "--replace-failed").status, 2);

@@ -45,29 +45,26 @@ TEST_F(InferRun, FiguresGoToStandardErrorAndTextIsWholeCharacters) {
       << result.err;
   EXPECT_TRUE(std::regex_search(result.err, std::regex("decode   39 tokens in .* tokens/s")))
       << result.err;
-  EXPECT_TRUE(result.says("40 tokens, --max-tokens reached")) << result.err;
+  EXPECT_TRUE(result.says("40 tokens, --max-tokens reached"));
   EXPECT_EQ(result.out.find("tokens/s"), std::string::npos);
   EXPECT_EQ(sh("iconv -f UTF-8 -t UTF-8 <.out >/dev/null").status, 0);
 }
 
 TEST_F(InferRun, ContextThatIsFullEndsTheText) {
   make_model();
-  const Result result = sh("$I run --model m.gguf --prompt hi --max-seq-len 16 --ignore-eos");
-  EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_TRUE(result.says("context full")) << result.err;
+  EXPECT_TRUE(sh("$I run --model m.gguf --prompt hi --max-seq-len 16 --ignore-eos")
+                  .answers(0, {"context full"}));
 }
 
 TEST_F(InferRun, PromptThatNamesAFileWarns) {
   make_model();
   write("p.txt", "the engine\n");
-  const Result warned = sh("$I run --model m.gguf --prompt p.txt --max-tokens 1");
-  EXPECT_EQ(warned.status, 0);
-  EXPECT_TRUE(warned.says("warning")) << warned.err;
-  EXPECT_TRUE(warned.says("--prompt-file")) << warned.err;
+  EXPECT_TRUE(sh("$I run --model m.gguf --prompt p.txt --max-tokens 1")
+                  .answers(0, {"warning", "--prompt-file"}));
   const Result file = sh("$I run --model m.gguf --prompt-file p.txt --max-tokens 8 --ignore-eos");
-  EXPECT_FALSE(file.says("warning")) << file.err;
+  EXPECT_FALSE(file.says("warning"));
   const Result text = sh("$I run --model m.gguf --prompt 'the engine' --max-tokens 8 --ignore-eos");
-  EXPECT_FALSE(text.says("warning")) << text.err;
+  EXPECT_FALSE(text.says("warning"));
   EXPECT_EQ(file.out, text.out);
 }
 
@@ -91,20 +88,15 @@ TEST_F(InferRun, APromptMayBeGivenAsTokenIds) {
            {"--tokens 1 --prompt x", "excludes"},
            {"--tokens 1 --no-bos", "excludes"},
            {"", "run needs --prompt TEXT, --prompt-file FILE or --tokens IDS"}}) {
-    const Result refused = sh("$I run --model m.gguf " + options);
-    EXPECT_EQ(refused.status, 2) << options;
-    EXPECT_TRUE(refused.says(part)) << refused.err;
+    EXPECT_TRUE(sh("$I run --model m.gguf " + options).answers(2, {part})) << options;
   }
 }
 
 TEST_F(InferRun, PromptsThatDoNotFitAreRefused) {
   make_model();
-  const Result longer = sh("$I run --model m.gguf --prompt 'one two three four' --max-seq-len 3");
-  EXPECT_EQ(longer.status, 2);
-  EXPECT_TRUE(longer.says("room for 3")) << longer.err;
-  const Result none = sh("$I run --model m.gguf --prompt '' --no-bos");
-  EXPECT_EQ(none.status, 2);
-  EXPECT_TRUE(none.says("no tokens")) << none.err;
+  EXPECT_TRUE(sh("$I run --model m.gguf --prompt 'one two three four' --max-seq-len 3")
+                  .answers(2, {"room for 3"}));
+  EXPECT_TRUE(sh("$I run --model m.gguf --prompt '' --no-bos").answers(2, {"no tokens"}));
   EXPECT_EQ(sh("$I run --model m.gguf --prompt-file missing.txt").status, 2);
 }
 
@@ -124,7 +116,7 @@ TEST_F(InferRun, AGenerationCanBeRecorded) {
       sh("$I run --model m.gguf --prompt hi --max-tokens 4 --ignore-eos"
          " --db greta.db --date 2026-02-07 --layers 0,3 --seed 7");
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_TRUE(result.says("2026-02-07/run")) << result.err;
+  EXPECT_TRUE(result.says("2026-02-07/run"));
   EXPECT_EQ(query("SELECT phase, count(DISTINCT step), group_concat(DISTINCT layer) FROM trace "
                   "WHERE tensor = 'attn_out' GROUP BY phase ORDER BY phase"),
             "decode\t2\t0,3\ndecode0\t1\t0,3\n");
@@ -155,7 +147,7 @@ TEST_F(InferRun, TheSeedDocumentsVariableProbesThePromptFirst) {
       sh("GRETA_TRACE_B3_66=1 GRETA_B3_66_MODE=batch_invariant GRETA_DB=other.db"
          " $I run --model m.gguf --prompt 'the engine' --max-tokens 2");
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_TRUE(result.says(": PASS, ")) << result.err;
+  EXPECT_TRUE(result.says(": PASS, "));
   EXPECT_EQ(query("SELECT experiment, mode, verdict, coverage FROM run_verdict", "other.db"),
             "b3_66\tbatch_invariant\tPASS\tcomplete\n");
   EXPECT_EQ(query("SELECT count(DISTINCT pos_id), max(step) FROM trace WHERE phase = 'decode'",
@@ -193,7 +185,7 @@ TEST_F(InferRun, EndsInTroubleWithItsRowsWhenNoLogitIsANumber) {
       sh("$I run --model m.gguf --prompt a --max-tokens 6 --layers 0 --tensors q_pre_rope"
          " --inject softmax_no_max:step=3");
   EXPECT_EQ(run.status, 2);
-  EXPECT_TRUE(run.says("after 3 tokens no logit is a number")) << run.err;
+  EXPECT_TRUE(run.says("after 3 tokens no logit is a number"));
   EXPECT_EQ(query("SELECT r.status, v.verdict FROM run r JOIN run_verdict v ON v.run = r.name"),
             "complete\tFAIL\n");
   EXPECT_EQ(query("SELECT tensor, count(*) FROM trace GROUP BY tensor"),

@@ -59,10 +59,8 @@ TEST_F(InferSweep, VerdictsAreThoseThatEachRunHasAlone) {
 
 TEST_F(InferSweep, ExitStatusIsOfTheWorstVerdict) {
   const std::string vary = "$I sweep $Q --model m.gguf --vary mode=as_designed,batch_invariant";
-  const Result healthy = sh(vary);
-  EXPECT_EQ(healthy.status, 0);
-  EXPECT_TRUE(healthy.says("PASS (rounding only; bitwise equal: no, as expected in as_designed)"))
-      << healthy.out;
+  EXPECT_TRUE(
+      sh(vary).answers(0, {"PASS (rounding only; bitwise equal: no, as expected in as_designed)"}));
   EXPECT_EQ(sh(vary + " --inject rope_theta@decode:layer=1").status, 1);
   EXPECT_EQ(sh(vary + " --gate numeric").status, 0);
   EXPECT_EQ(sh(vary + " --gate strict").status, 1);
@@ -96,11 +94,9 @@ TEST_F(InferSweep, WhatCannotBeRunIsRefusedBeforeTheFirstRun) {
 
 TEST_F(InferSweep, RunsThatEndedStayAndAreToldWhenOneCannotBeRun) {
   // a fault that only one of the modes can show
-  const Result sweep =
-      sh("$I sweep $Q --model m.gguf --vary mode=as_designed,kv_aligned --layers 0"
-         " --tensors attn_scores --inject stale_kv_tail");
-  EXPECT_EQ(sweep.status, 2) << sweep.out << sweep.err;
-  EXPECT_TRUE(sweep.says("as_designed")) << sweep.out;
+  EXPECT_TRUE(sh("$I sweep $Q --model m.gguf --vary mode=as_designed,kv_aligned --layers 0"
+                 " --tensors attn_scores --inject stale_kv_tail")
+                  .answers(2, {"as_designed"}));
   EXPECT_EQ(query("SELECT count(*) FROM run_verdict WHERE status = 'complete'"), "1\n");
 }
 

@@ -1,5 +1,4 @@
 // No text of a database, a file name or a command line reaches a terminal as it is.
-#include <sstream>
 
 #include "cli/greta_db/canned.h"
 #include "common/utf8.h"

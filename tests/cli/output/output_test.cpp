@@ -154,9 +154,8 @@ TEST_F(Formats, HashesSurviveToJson) {
 }
 
 TEST_F(Formats, UnknownFormatIsAUsageError) {
-  Result result = run({"query", "SELECT 1", "--format", "xml"});
-  EXPECT_EQ(result.status, 2);
-  EXPECT_TRUE(result.says("table, json, csv, tsv, md"));
+  EXPECT_TRUE(
+      run({"query", "SELECT 1", "--format", "xml"}).answers(2, {"table, json, csv, tsv, md"}));
 }
 
 TEST_F(Formats, ClosedReaderEndsQuietly) {
@@ -174,9 +173,8 @@ TEST_F(Formats, ClosedReaderEndsQuietly) {
 
 TEST_F(Formats, FullDiskIsAnErrorAndNotSilence) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
-  Result result = shell("$G query 'SELECT 1' >/dev/full");
-  EXPECT_EQ(result.status, 2);
-  EXPECT_TRUE(result.says("cannot write to standard output"));
+  EXPECT_TRUE(
+      shell("$G query 'SELECT 1' >/dev/full").answers(2, {"cannot write to standard output"}));
 }
 
 TEST_F(Formats, NoColourAwayFromATerminal) {

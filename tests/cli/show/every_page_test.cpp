@@ -1,5 +1,4 @@
 // Structure, policy and language of every kind of page, with any names in it.
-#include <algorithm>
 
 #include "cli/show/page.h"
 #include "common/utf8.h"

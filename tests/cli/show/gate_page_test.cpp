@@ -139,9 +139,8 @@ TEST_F(GatePage, NamesWhatIsWaivedAndUntilWhen) {
 
 TEST_F(GatePage, GoesToAFileBesideTheOthers) {
   fill();
-  const Result result = run({"gate", "--run", "bad", "--html", "gate.html", "--json", "gate.json"});
-  EXPECT_EQ(result.status, 1) << result.err;
-  EXPECT_TRUE(result.says("FAIL  bad"));
+  EXPECT_TRUE(run({"gate", "--run", "bad", "--html", "gate.html", "--json", "gate.json"})
+                  .answers(1, {"FAIL  bad"}));
   EXPECT_EQ(data_of(read(path("gate.html")))["gate"], json::parse(read(path("gate.json"))));
 }
 

@@ -91,8 +91,9 @@ void expect_views(SQLite::Database& db) {
   }
 }
 
-TEST(HistoryPage, ItsDataIsWhatTheViewsSay) {
-  Warehouse w;
+using HistoryPage = WarehouseTest;
+
+TEST_F(HistoryPage, ItsDataIsWhatTheViewsSay) {
   fill_history(w, 12);
   expect_views(w.db);
   const json data = data_of(page_of_history(w.db));
@@ -111,8 +112,7 @@ TEST_F(HistoryPageOfFiles, ItsDataIsWhatTheViewsSayOfEveryHistoricalRun) {
   expect_views(db);
 }
 
-TEST(HistoryPage, EveryRunIsInOneSquareWhoseClassIsItsWorst) {
-  Warehouse w;
+TEST_F(HistoryPage, EveryRunIsInOneSquareWhoseClassIsItsWorst) {
   fill_history(w, 12);
   const std::string page = page_of_history(w.db);
   const json data = data_of(page);
@@ -146,8 +146,7 @@ TEST(HistoryPage, EveryRunIsInOneSquareWhoseClassIsItsWorst) {
   EXPECT_EQ(squares, 36U);
 }
 
-TEST(HistoryPage, SaysWhereSinceWhenAndWhetherItIsRounding) {
-  Warehouse w;
+TEST_F(HistoryPage, SaysWhereSinceWhenAndWhetherItIsRounding) {
   fill_history(w, 12);
   const std::string page = page_of_history(w.db);
   const std::string header = page.substr(page.find("<header>"), page.find("</header>"));
@@ -159,8 +158,7 @@ TEST(HistoryPage, SaysWhereSinceWhenAndWhetherItIsRounding) {
     EXPECT_NE(header.find(text), std::string::npos) << text << "\n" << header.substr(0, 900);
 }
 
-TEST(HistoryPage, OlderCommitsShareSquaresAndNoneIsLost) {
-  Warehouse w;
+TEST_F(HistoryPage, OlderCommitsShareSquaresAndNoneIsLost) {
   const int days = 200;
   for (int n = 0; n < days; ++n) {
     w.run({.name = "r" + std::to_string(n),
@@ -191,8 +189,7 @@ TEST(HistoryPage, OlderCommitsShareSquaresAndNoneIsLost) {
   EXPECT_NE(page_of_history(w.db).find("worst of 6 runs"), std::string::npos);
 }
 
-TEST(HistoryPage, OfAThousandRunsIsNoLargerThan2MB) {
-  Warehouse w;
+TEST_F(HistoryPage, OfAThousandRunsIsNoLargerThan2MB) {
   w.db.exec("BEGIN");
   fill_rows(w, 334);
   w.db.exec("COMMIT");
@@ -202,8 +199,7 @@ TEST(HistoryPage, OfAThousandRunsIsNoLargerThan2MB) {
   EXPECT_EQ(data_of(page)["runs"]["rows"].size(), 1002U);
 }
 
-TEST(HistoryPage, CommitsAreInTheirOwnOrderWhereItIsKnown) {
-  Warehouse w;
+TEST_F(HistoryPage, CommitsAreInTheirOwnOrderWhereItIsKnown) {
   const std::string a(40, 'a'), b(40, 'b'), c(40, 'c');
   int ord = 0;
   for (const std::string& sha : {a, b, c}) {
@@ -223,8 +219,7 @@ TEST(HistoryPage, CommitsAreInTheirOwnOrderWhereItIsKnown) {
   EXPECT_EQ(order, "abc");
 }
 
-TEST(HistoryPage, AFaultOnPurposeHidesNoFailure) {
-  Warehouse w;
+TEST_F(HistoryPage, AFaultOnPurposeHidesNoFailure) {
   w.run({.name = "bad", .experiment = "e", .commit = "c1", .status = "complete"});
   w.divergent("x_in", 0);
   w.run({.name = "bad#2", .experiment = "e", .commit = "c1", .status = "complete"});
@@ -245,8 +240,7 @@ TEST_F(HistoryCommand, WritesPagesOfRunsBesideIt) {
   }
   Result result = run({"history", "--format", "html", "--with-runs", "site", "--most-runs", "3"});
   EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_TRUE(result.says("wrote site/history.html and the pages of 3 runs; 33 have none"))
-      << result.out;
+  EXPECT_TRUE(result.says("wrote site/history.html and the pages of 3 runs; 33 have none"));
   const std::string page = read(path("site/history.html"));
   const json data = data_of(page);
   ASSERT_EQ(data["pages"].size(), 3U);
@@ -259,10 +253,10 @@ TEST_F(HistoryCommand, WritesPagesOfRunsBesideIt) {
   }
   result = run({"history", "--format", "html", "--with-runs", "site"});
   EXPECT_EQ(result.status, 2);
-  EXPECT_TRUE(result.says("exists: give --force")) << result.err;
+  EXPECT_TRUE(result.says("exists: give --force"));
   result =
       run({"history", "--format", "html", "--with-runs", "site", "--most-runs", "0", "--force"});
-  EXPECT_TRUE(result.says("the pages of 0 runs")) << result.out << result.err;
+  EXPECT_TRUE(result.says("the pages of 0 runs"));
   EXPECT_EQ(run({"history", "--with-runs", "site"}).status, 2);
   EXPECT_EQ(run({"history", "--format", "html", "--matrix"}).status, 2);
 }
@@ -276,9 +270,8 @@ TEST_F(HistoryCommand, FiltersAndSaysWhereNothingIsLeft) {
       run({"history", "--format", "html", "--mode", "as_designed", "--since", "2026-01-09"}).out);
   EXPECT_EQ(data["runs"]["rows"].size(), 8U);
   EXPECT_EQ(data["regressions"]["rows"].size(), 1U);
-  const Result none = run({"history", "--format", "html", "--since", "2030-01-01"});
-  EXPECT_EQ(none.status, 0);
-  EXPECT_TRUE(none.says("No run fits."));
+  EXPECT_TRUE(
+      run({"history", "--format", "html", "--since", "2030-01-01"}).answers(0, {"No run fits."}));
 }
 
 }  // namespace

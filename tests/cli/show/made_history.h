@@ -1,8 +1,6 @@
 // A history for its page: lineages of two experiments, with places where it turned for the worse.
 #pragma once
-#include <algorithm>
 #include <string>
-#include <vector>
 
 #include "tests/judged.h"
 

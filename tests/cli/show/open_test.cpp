@@ -43,7 +43,7 @@ TEST_F(Open, PrintsWhereThePageOfTheWorstRunOfTheNewestDayIs) {
   add("nothing", "2026-01-02", "as_designed", 3);
   Result result = open();
   EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_TRUE(result.says("run nothing")) << result.err;
+  EXPECT_TRUE(result.says("run nothing"));
   add("bits", "2026-01-02", "batch_invariant", 1);
   EXPECT_TRUE(open().says("run bits"));
   add("bad", "2026-01-02", "as_designed", 2);
@@ -104,11 +104,11 @@ TEST_F(Open, PrintsThePathWhereThereIsNoXdgOpen) {
 TEST_F(Open, SaysWhatIsMissing) {
   Result result = open();
   EXPECT_EQ(result.status, 2);
-  EXPECT_TRUE(result.says("there is no run to show")) << result.err;
+  EXPECT_TRUE(result.says("there is no run to show"));
   add("r", "2026-01-02", "as_designed", 2);
   result = shell("TMPDIR=$PWD/nowhere $G open");
   EXPECT_EQ(result.status, 2);
-  EXPECT_TRUE(result.says("nowhere")) << result.err;
+  EXPECT_TRUE(result.says("nowhere"));
   EXPECT_EQ(open("--run nobody").status, 2);
 }
 

@@ -140,8 +140,9 @@ void expect_page(QueryPool& statements, const std::string& name) {
   expect_pairs(statements, run, data_of(page_of_run(statements, name))["maps"][0]["map"]);
 }
 
-TEST(PageData, IsWhatPairSays) {
-  Warehouse w;
+using PageData = WarehouseTest;
+
+TEST_F(PageData, IsWhatPairSays) {
   w.run({.name = "r"});
   for (const char* prompt : {"p0", "p1"}) {
     w.use_prompt(prompt);
@@ -164,8 +165,7 @@ TEST(PageData, IsWhatPairSays) {
   expect_page(statements, "r");
 }
 
-TEST(PageData, IsWhatAReportStates) {
-  Warehouse w;
+TEST_F(PageData, IsWhatAReportStates) {
   w.run({.name = "r"});
   w.report("f.tsv", 1000000,
            {{.prompt = "p", .layer = 0, .tensor = "x_in", .status = "MATCH"},
@@ -181,8 +181,7 @@ TEST(PageData, IsWhatAReportStates) {
   expect_page(statements, "r");
 }
 
-TEST(PageData, OfTwoRunsIsWhatRunDiffSays) {
-  Warehouse w;
+TEST_F(PageData, OfTwoRunsIsWhatRunDiffSays) {
   for (const char* name : {"a", "b"}) {
     w.run({.name = name});
     w.match("x_in", 0);

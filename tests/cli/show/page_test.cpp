@@ -11,8 +11,9 @@
 namespace greta {
 namespace {
 
-TEST(Page, EveryCellHasTheClassOfItsRow) {
-  Warehouse w;
+using Page = WarehouseTest;
+
+TEST_F(Page, EveryCellHasTheClassOfItsRow) {
   w.match("x_in", 0);
   w.rounding("attn_out", 0);
   w.divergent("mlp_out", 0);
@@ -35,8 +36,7 @@ TEST(Page, EveryCellHasTheClassOfItsRow) {
   EXPECT_EQ(looks, "m r2 f1 u i n x first c t");
 }
 
-TEST(Page, AFailSaysByWordAndShapeWhatKindItIs) {
-  Warehouse w;
+TEST_F(Page, AFailSaysByWordAndShapeWhatKindItIs) {
   w.run({.name = "bug"});
   w.divergent("x_in", 0);
   w.run({.name = "unmeasured"});
@@ -65,8 +65,7 @@ TEST(Page, AFailSaysByWordAndShapeWhatKindItIs) {
   EXPECT_EQ(headline("fine"), "<strong class=\"verdict good\">PASS</strong>");
 }
 
-TEST(Page, OfSeveralRunsHasATableAndASectionForEachThatFails) {
-  Warehouse w;
+TEST_F(Page, OfSeveralRunsHasATableAndASectionForEachThatFails) {
   w.run({.name = "a", .experiment = "e"});
   w.match("x_in", 0);
   for (int i = 0; i < 10; ++i) {

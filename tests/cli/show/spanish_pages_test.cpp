@@ -122,10 +122,9 @@ TEST_F(SpanishPages, OfAGateLeaveWhatIsWrittenBesideThemInEnglish) {
   add("bad", 1);
   w.rounding("attn_out", 0);  // of f32 it is none
   judge_all(w);
-  const Result result = run({"gate", "--run", "bad", "--lang", "es", "--html", "es.html", "--junit",
-                             "junit.xml", "--json", "gate.json"});
-  EXPECT_TRUE(result.says("looks like SCALED: decode's row is 0.999 times prefill's"))
-      << result.out;
+  EXPECT_TRUE(run({"gate", "--run", "bad", "--lang", "es", "--html", "es.html", "--junit",
+                   "junit.xml", "--json", "gate.json"})
+                  .says("looks like SCALED: decode's row is 0.999 times prefill's"));
   EXPECT_NE(read(path("junit.xml")).find("SCALED: decode&#39;s row is 0.999 times prefill&#39;s"),
             std::string::npos);
   EXPECT_NE(read(path("es.html")).find("SCALED: la fila de decode es 0.999 veces la de prefill"),

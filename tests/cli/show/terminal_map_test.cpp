@@ -1,5 +1,4 @@
 // firstfail --map.
-#include <algorithm>
 #include <sstream>
 
 #include "cli/output/output.h"
@@ -80,9 +79,8 @@ TEST_F(FirstFailMap, FitsEightyColumns) {
 
 TEST_F(FirstFailMap, IsNoFormat) {
   Warehouse(database()).match("x_in", 0);
-  const Result result = run({"--db", database(), "--format", "json", "firstfail", "--map"});
-  EXPECT_EQ(result.status, 2);
-  EXPECT_TRUE(result.says("--map is a picture")) << result.err;
+  EXPECT_TRUE(run({"--db", database(), "--format", "json", "firstfail", "--map"})
+                  .answers(2, {"--map is a picture"}));
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <sys/types.h>
 
 #include <array>
-#include <memory>
 #include <string>
 
 #include "common/temporary_folder.h"

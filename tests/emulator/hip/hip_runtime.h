@@ -1,9 +1,6 @@
 #pragma once
-
 #include <bit>
-#include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <type_traits>

@@ -7,8 +7,6 @@
 #include <optional>
 #include <stdexcept>
 
-#include "engine/forward/fault.h"
-
 namespace greta {
 namespace {
 

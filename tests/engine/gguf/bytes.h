@@ -1,8 +1,6 @@
 #pragma once
-
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <initializer_list>
 #include <span>
 #include <string>

@@ -1,9 +1,7 @@
 #include "engine/gguf/file.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <filesystem>

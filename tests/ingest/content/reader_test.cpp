@@ -1,12 +1,10 @@
 #include "ingest/content/reader.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <functional>
 #include <memory>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include "tests/ingest/content/content_fixture.h"

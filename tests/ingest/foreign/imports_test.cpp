@@ -1,5 +1,4 @@
 // What other tools really wrote: GRETA_IMPORTS, whose README says what each shape holds.
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/environment_folder.h"

@@ -1,7 +1,6 @@
 // Files of other tools that a test makes: byte by byte, without the tool.
 #pragma once
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>

@@ -1,7 +1,5 @@
 #include "ingest/record/parser.h"
 
-#include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "tests/ingest/record/record_lines.h"

@@ -1,6 +1,5 @@
 #include "ingest/record/shapes.h"
 
-#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 

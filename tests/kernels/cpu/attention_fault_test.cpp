@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <string>
-#include <vector>
 
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/thread_pool.h"

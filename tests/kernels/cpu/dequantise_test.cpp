@@ -1,7 +1,6 @@
 // What stored bytes mean: halves, the scales of blocks, every type.
 #include <cmath>
 #include <cstring>
-#include <stdexcept>
 
 #include "kernels/blocks.h"
 #include "kernels/fingerprint/fingerprint.h"

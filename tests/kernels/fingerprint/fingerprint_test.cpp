@@ -5,8 +5,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <fstream>
-#include <functional>
 #include <iterator>
 #include <numeric>
 #include <random>

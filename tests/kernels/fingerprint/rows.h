@@ -1,18 +1,11 @@
 #pragma once
-
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <numeric>
 #include <random>
-#include <span>
-#include <sstream>
-#include <stdexcept>
-#include <string>
-#include <thread>
 #include <vector>
 
 #include "kernels/fingerprint/fingerprint.h"

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <stdexcept>
-#include <string>
 
 #include "kernels/blocks.h"
 #include "kernels/cpu/elementwise.h"

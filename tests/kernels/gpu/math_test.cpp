@@ -1,5 +1,3 @@
-#include <limits>
-
 #include "kernels/blocks.h"
 #include "kernels/fingerprint/fingerprint.h"
 #include "tests/kernels/gpu/function_kernels.h"

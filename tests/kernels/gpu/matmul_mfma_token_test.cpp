@@ -1,6 +1,3 @@
-
-#include <array>
-#include <stdexcept>
 #include <utility>
 
 #include "kernels/gpu/elementwise.h"

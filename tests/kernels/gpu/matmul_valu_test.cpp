@@ -2,7 +2,6 @@
 
 #include <limits>
 #include <stdexcept>
-#include <string>
 
 #include "kernels/fingerprint/fingerprint.h"
 #include "tests/kernels/gpu/weights.h"

@@ -1,6 +1,4 @@
-#include <map>
 #include <random>
-#include <set>
 #include <utility>
 
 #include "kernels/blocks.h"

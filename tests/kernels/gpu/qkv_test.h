@@ -1,7 +1,5 @@
 #pragma once
-
 #include <array>
-#include <span>
 #include <vector>
 
 #include "kernels/gpu/elementwise.h"

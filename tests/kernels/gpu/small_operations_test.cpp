@@ -1,6 +1,5 @@
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <ostream>
 #include <stdexcept>

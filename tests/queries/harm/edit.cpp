@@ -1,6 +1,5 @@
 #include "tests/queries/harm/edit.h"
 
-#include <algorithm>
 #include <cmath>
 #include <functional>
 

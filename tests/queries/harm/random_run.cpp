@@ -1,6 +1,5 @@
 #include "tests/queries/harm/random_run.h"
 
-#include <algorithm>
 #include <set>
 #include <tuple>
 
