@@ -1,10 +1,10 @@
 -- Two sketches x and y of rows of one length and origin. A sketch is linear in its row: norm_ratio is that of y to
--- x; xy, xx and yy, the products of the buckets, say which factor brings x nearest to y (xy / xx) and how far apart
+-- x, sum_sq the greater sum of squares; xy, xx and yy, the products of the buckets, say which factor brings x nearest to y (xy / xx) and how far apart
 -- they still are; alike counts the buckets that are equal, of 32. Name both ids.
 CREATE VIEW sketch_pair AS
 SELECT
   k.id AS x_id, l.id AS y_id,
-  sqrt(l.sum_sq / k.sum_sq) AS norm_ratio,
+  sqrt(l.sum_sq / k.sum_sq) AS norm_ratio, max(k.sum_sq, l.sum_sq) AS sum_sq,
   k.sum_bb * k.scale * k.scale AS xx,
   (k.b0 * l.b0 + k.b1 * l.b1 + k.b2 * l.b2 + k.b3 * l.b3 + k.b4 * l.b4 + k.b5 * l.b5 + k.b6 * l.b6 + k.b7 * l.b7
     + k.b8 * l.b8 + k.b9 * l.b9 + k.b10 * l.b10 + k.b11 * l.b11 + k.b12 * l.b12 + k.b13 * l.b13 + k.b14 * l.b14 + k.b15 * l.b15
