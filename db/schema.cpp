@@ -127,9 +127,6 @@ void migrate_to_10(SQLite::Database& db) {
   }
   convert_sketches(db);
   db.exec(sql_of_file("db/sql/migrate_9_to_10.sql"));
-  for (const std::string table : {"edge", "finding"}) {  // which the program brings with it
-    db.exec("DELETE FROM " + table + "; INSERT INTO " + table + " " + shipped_rows(table));
-  }
   db.exec(find_definition("standing")->sql);
   correct_standings(db);
   db.exec("PRAGMA user_version = " + std::to_string(kSchemaVersion));
@@ -211,6 +208,9 @@ void bring_to_this_build(SQLite::Database& db) {
       if (any_table(differences)) throw_beyond_repair(db, differences);
       if (differences.empty() && is_of_this_build(db)) return;
       restore_definitions(db, differences);
+      for (const std::string table : {"edge", "finding"}) {  // which views of this build know
+        db.exec("DELETE FROM " + table + "; INSERT INTO " + table + " " + shipped_rows(table));
+      }
       note_version(db);
     });
   } catch (...) {
