@@ -87,7 +87,7 @@ FROM (
           CROSS JOIN sketch_pair a ON a.x_id = o.sketch_id AND a.y_id = f.sketch_id
           CROSS JOIN sketch_pair b ON b.x_id = o.sketch_id AND b.y_id = f.other_sketch_id
           CROSS JOIN sketch_pair g ON g.x_id = f.other_sketch_id AND g.y_id = f.sketch_id
-          WHERE NOT f.equal AND f.finite) z
+          WHERE NOT f.equal AND f.finite AND f.n >= 16) z
         WHERE z.finding IS NOT NULL
         UNION ALL
         -- two tokens whose rows differ by the same amount
@@ -103,7 +103,7 @@ FROM (
         CROSS JOIN sketch_pair s ON s.x_id = f.other_sketch_id AND s.y_id = h.sketch_id
         CROSS JOIN sketch_pair a ON a.x_id = f.other_sketch_id AND a.y_id = f.sketch_id
         CROSS JOIN sketch_pair b ON b.x_id = h.other_sketch_id AND b.y_id = h.sketch_id
-        WHERE f.side = 1 AND NOT f.equal AND f.finite AND a.xx + a.yy - 2 * a.xy > 1e-6 * a.sum_sq
+        WHERE f.side = 1 AND NOT f.equal AND f.finite AND f.n >= 16 AND a.xx + a.yy - 2 * a.xy > 1e-6 * a.sum_sq
           -- the differences are d and e: |d - e|^2 is next to nothing of |d|^2
           AND a.xx + a.yy - 2 * a.xy + b.xx + b.yy - 2 * b.xy - 2 * (p.xy + q.xy - r.xy - s.xy) < 1e-4 * (a.xx + a.yy - 2 * a.xy)) u) c) e
   JOIN finding k ON k.name = e.finding

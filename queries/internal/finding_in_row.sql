@@ -30,7 +30,7 @@ WHERE k.name IN (
     AND min(length(f.sample), length(f.other_sample)) BETWEEN 4 AND 4 * (f.n - 1)
     AND substr(f.sample, 1, length(f.other_sample)) = substr(f.other_sample, 1, length(f.sample)) THEN 'TAIL' END,
   -- a norm of heads without its weights
-  CASE WHEN NOT f.equal AND f.finite AND (SELECT abs(e.sum_sq / e.n - 1) FROM sketch e WHERE e.id = f.sketch_id) < 1e-3
+  CASE WHEN NOT f.equal AND f.finite AND f.n >= 16 AND (SELECT abs(e.sum_sq / e.n - 1) FROM sketch e WHERE e.id = f.sketch_id) < 1e-3
     AND (SELECT abs(e.sum_sq / e.n - 1) FROM sketch e WHERE e.id = f.other_sketch_id) > 0.01 THEN 'MISSING_WEIGHT' END,
   -- no sketch measures what is to be equal, but the sums agree
   CASE WHEN f.side = 1 AND f.equal AND f.finite AND f.other_sketch_id IS NULL AND abs(f.abs_sum / f.other_abs_sum - 1) < 0.01 THEN 'ROUNDING' END)
