@@ -41,7 +41,7 @@ FROM (
         UNION ALL
         SELECT * FROM finding_elsewhere
         UNION ALL
-        -- nothing that is computed from the row differs
+        -- nothing that is computed from the row differs; queries and keys that are turned alike give the same scores
         SELECT
           f.run, f.prompt, f.layer, f.tensor, 'RECORD_ONLY', NULL, NULL, NULL, NULL, NULL, NULL, f.agree, NULL, NULL, NULL,
           f.pos_id, f.run_id, f.prompt_id, 0
@@ -63,7 +63,7 @@ FROM (
                 AND y.layer = x.layer AND y.tensor_id = x.tensor_id AND y.stands
               WHERE e.from_id = f.tensor_id) AS agree
           FROM failing_row f
-          WHERE f.side = 1 AND NOT f.equal AND (f.strict OR f.rel_l2 > 100 * f.tolerance)) f
+          WHERE f.side = 1 AND NOT f.equal AND (f.strict OR f.rel_l2 > 100 * f.tolerance AND NOT f.turns)) f
         WHERE f.agree > 0
         UNION ALL
         -- a row is its input but for a factor, as a norm without its weights is; or differs by a multiple of an earlier row

@@ -62,7 +62,7 @@ FROM (
       WHEN c.exact AND c.differing * 2 > c.last_at - c.first_at + 1 AND c.differing > 1 AND 2 * (c.last_at - c.first_at + 1) <= c.n THEN
         CASE WHEN c.last_at = c.n - 1 THEN 'TAIL' WHEN c.differing > 2 THEN 'SOME_VALUES' ELSE 'FEW_VALUES' END
       WHEN c.exact AND (c.differing * 8 <= c.n OR c.differing = 1) THEN 'FEW_VALUES'
-      WHEN c.n < 64 OR c.parts * 2 > c.segments AND c.peak < 0.6 THEN NULL
+      WHEN c.n < 64 OR c.parts * 2 > c.segments AND (c.heads = 0 OR c.parts = c.segments) THEN NULL
       -- one value has more of the distance than a value of as many usual ones
       WHEN c.heads > 0 OR c.parts = 1 AND c.peak > 0.6 THEN 'FEW_VALUES'
       WHEN c.last_part - c.first_part = c.parts - 1 THEN iif(c.last_part = c.segments - 1, 'TAIL', 'SOME_VALUES')

@@ -243,10 +243,9 @@ class Matrix {
     const std::vector<std::string> findings = lab_.findings(name);
     const bool rounding = lab_.failing_by_rounding(name, place_of(one.at));
     if (!findings.empty()) outcome.finding = findings.front();
-    const std::string location = lab_.location(name);
-    outcome.told =
-        tells(one.info.kind, findings, rounding) && !contradicts(outcome.finding, location);
-    outcome.finding += " [" + location + "]";
+    const std::string part = lab_.part(name);
+    outcome.told = tells(one.info.kind, findings, rounding) && !contradicts(outcome.finding, part);
+    if (!part.empty()) outcome.finding += ", " + part;
     if (!outcome.told) outcome.finding += " (not right)";
     return outcome;
   }

@@ -122,9 +122,9 @@ LateOutcome try_fault(const TestModel& model, const TestEngine& engine, ProbeLab
   }
   const std::vector<std::string> findings = lab.findings(run);
   outcome.finding = findings.empty() ? "nothing" : findings.front();
-  const std::string location = lab.location(run);
-  if (!findings.empty() && contradicts(findings.front(), location))
-    outcome.finding += ", though " + location;
+  const std::string part = lab.part(run);
+  if (!findings.empty() && contradicts(findings.front(), part))
+    outcome.finding += ", though " + part;
   outcome.told = tells(fault.kind, findings, lab.failing_by_rounding(run, place)) &&
                  outcome.finding == findings.front();
   outcome.onset = has(findings, "ONSET") && !findings.empty();
@@ -141,12 +141,10 @@ bool tells(FaultKind kind, std::span<const std::string> findings, bool rounding)
          (rounding && first == "ROUNDING");
 }
 
-bool contradicts(std::string_view finding, std::string_view location) {
+bool contradicts(std::string_view finding, std::string_view part) {
   constexpr std::array<std::string_view, 7> kOfRows{
       "ADDED", "FEWER_BITS", "OTHER_VALUES", "ROUNDING", "SCALED", "TURNED", "UNRELATED"};
-  const bool many = location.find(" of ") != location.npos && location.find('%') == location.npos;
-  return std::find(kOfRows.begin(), kOfRows.end(), finding) != kOfRows.end() && !location.empty() &&
-         location != "every value" && !many;
+  return !part.empty() && std::find(kOfRows.begin(), kOfRows.end(), finding) != kOfRows.end();
 }
 
 LateCount late_faults(const LateFaults& wanted) {

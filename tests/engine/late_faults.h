@@ -15,8 +15,8 @@ namespace greta {
 /// only, so that it is right to say so.
 bool tells(FaultKind kind, std::span<const std::string> findings, bool rounding);
 
-/// True if a finding speaks of the whole row and the location of the difference of a part of it.
-bool contradicts(std::string_view finding, std::string_view location);
+/// True if a finding speaks of the whole row, though a part of it differs: ProbeLab::part().
+bool contradicts(std::string_view finding, std::string_view part);
 
 /// Which faults of the catalogue begin late.
 struct LateFaults {

@@ -40,11 +40,12 @@ ProbeLab::ProbeLab()
             " WHERE run = ? AND tensor = ? AND layer = ? AND status <> 'PREFILL_ONLY'"
             " ORDER BY prompt_id, pos_id LIMIT 1"),
       findings_(reader_, "SELECT finding FROM diagnosis WHERE run = ? ORDER BY ord, finding"),
-      location_(reader_,
-                "SELECT l.location FROM (SELECT * FROM diagnosis WHERE run = ? ORDER BY ord,"
-                " finding LIMIT 1) f JOIN tensor_name m ON m.name = f.tensor JOIN"
-                " located_difference l ON l.run_id = f.run_id AND l.prompt_id = f.prompt_id"
-                " AND l.pos_id = f.pos_id AND l.layer = f.layer AND l.tensor_id = m.tensor_id"),
+      part_(reader_,
+            "SELECT l.location FROM (SELECT * FROM diagnosis WHERE run = ? ORDER BY ord,"
+            " finding LIMIT 1) f JOIN tensor_name m ON m.name = f.tensor JOIN"
+            " located_difference l ON l.run_id = f.run_id AND l.prompt_id = f.prompt_id"
+            " AND l.pos_id = f.pos_id AND l.layer = f.layer AND l.tensor_id = m.tensor_id"
+            " WHERE l.differing * 2 <= l.n OR instr(l.location, '%') > 0"),
       grade_(reader_,
              "SELECT class FROM pair WHERE run = ? AND tensor = ? AND layer = ?"
              " AND status NOT IN ('MATCH', 'PREFILL_ONLY') ORDER BY prompt_id, pos_id LIMIT 1"),
@@ -122,11 +123,11 @@ std::vector<std::string> ProbeLab::findings(const std::string& run) {
   return found;
 }
 
-std::string ProbeLab::location(const std::string& run) {
-  location_.reset();
-  location_.bind(1, run);
-  std::string text = location_.executeStep() ? location_.getColumn(0).getString() : "";
-  location_.reset();
+std::string ProbeLab::part(const std::string& run) {
+  part_.reset();
+  part_.bind(1, run);
+  std::string text = part_.executeStep() ? part_.getColumn(0).getString() : "";
+  part_.reset();
   return text;
 }
 

@@ -57,9 +57,9 @@ class ProbeLab {
   bool failing_by_rounding(const std::string& run, const Place& place);
   /// What is found about the place that fails first, the most telling first.
   std::vector<std::string> findings(const std::string& run);
-  /// Where the rows differ that the first of them tells of: "head 5 only"; "" where it is not
-  /// known.
-  std::string location(const std::string& run);
+  /// The part of the rows that differs, of those that the first of them tells of: "head 5 only";
+  /// "" where most values do.
+  std::string part(const std::string& run);
   /// The first position where anything differs, if this place does there.
   std::optional<int64_t> first_origin(const std::string& run, const Place& place);
   /// Whether two runs traced the same values at a place, where the first pairs its two sides.
@@ -71,7 +71,7 @@ class ProbeLab {
   TemporaryFolder folder_;
   std::filesystem::path database_;
   SQLite::Database reader_;
-  SQLite::Statement verdict_, pair_, findings_, location_, grade_, origin_, differences_;
+  SQLite::Statement verdict_, pair_, findings_, part_, grade_, origin_, differences_;
 };
 
 }  // namespace greta
