@@ -75,7 +75,7 @@ FROM (
           SELECT
             f.*, o.name_id AS name_id,
             CASE
-              WHEN o.hash <> f.hash AND 1 - a.xy * a.xy / (a.xx * a.yy) <= pow(max(f.tolerance, 1e-6), 2) AND 1 - b.xy * b.xy / (b.xx * b.yy) > pow(100 * max(f.tolerance, 1e-6), 2)
+              WHEN o.hash <> f.hash AND 1 - a.xy * a.xy / (a.xx * a.yy) <= pow(max(f.tolerance, 1e-6), 2) AND 1 - b.xy * b.xy / (b.xx * b.yy) > max(100 * (1 - a.xy * a.xy / (a.xx * a.yy)), 1e-10)
                 AND EXISTS (SELECT 1 FROM edge e WHERE e.to_id = f.tensor_id AND e.from_id = o.tensor_id AND e.kind = 'input') THEN 'MISSING_WEIGHT'
               WHEN f.side = 1 AND g.xx + g.yy - 2 * g.xy > 1e-6 * g.sum_sq AND g.xy * g.xy < 0.999999 * g.xx * g.yy
                 AND 1 - pow(a.xy - b.xy, 2) / a.xx / (g.xx + g.yy - 2 * g.xy) < 1e-4 THEN 'ADDED'

@@ -578,7 +578,7 @@ inline constexpr ReportText kTextsOfFindings[] = {
   {"UNSTABLE", "{0}'s row came out otherwise in {6} of {7} repeats of the prompt", "la fila de {0} salió distinta en {6} de {7} repeticiones del prompt"},
   {"UNSTABLE.rows", "{6} different rows of {0} at this place", "{6} filas distintas de {0} en este lugar"},
   {"STATE", "{0}'s row is another one after other prompts, the same every time", "la fila de {0} es otra después de otros prompts, cada vez la misma"},
-  {"RECORD_ONLY", "what is computed from the row agrees ({6} trace points)", "lo que se calcula a partir de la fila coincide ({6} puntos de traza)"},
+  {"RECORD_ONLY", "all that is computed from the row agrees (trace points: {6})", "todo lo que se calcula a partir de la fila coincide (puntos de traza: {6})"},
   {"ALL_NAN", "every value of {0}'s row is NaN", "todos los valores de la fila de {0} son NaN"},
   {"ALL_NAN.both", "every value of both rows is NaN", "todos los valores de ambas filas son NaN"},
   {"SOME_NAN", "{6} of {7} values of {0}'s row are NaN or infinite", "{6} de {7} valores de la fila de {0} son NaN o infinitos"},

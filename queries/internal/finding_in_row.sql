@@ -57,7 +57,7 @@ FROM (
       WHEN c.differing IS NULL THEN CASE WHEN c.n >= 128 AND c.alike BETWEEN 4 AND 31 THEN 'FEW_VALUES' END
       -- whole heads, unless all of them
       WHEN c.heads > 1 AND c.parts < c.segments AND c.differing * 10 > 9 * c.parts * c.n / c.segments
-        AND (c.exact OR c.turned OR c.peak <= min(0.6, 20.0 * c.segments / c.n / c.parts)) THEN 'SOME_HEADS'
+        AND (c.exact OR iif(c.turned, c.clean_ppm = 100000, c.peak <= min(0.6, 20.0 * c.segments / c.n / c.parts))) THEN 'SOME_HEADS'
       WHEN c.turned THEN NULL
       WHEN c.exact AND c.differing * 2 > c.last_at - c.first_at + 1 AND c.differing > 1 AND 2 * (c.last_at - c.first_at + 1) <= c.n THEN
         CASE WHEN c.last_at = c.n - 1 THEN 'TAIL' WHEN c.differing > 2 THEN 'SOME_VALUES' ELSE 'FEW_VALUES' END
@@ -93,7 +93,7 @@ WHERE k.name = z.part OR k.name IN (
   CASE WHEN z.hash <> z.other_hash AND z.other_n > 2 AND z.part IS NOT 'FEW_VALUES' AND (
       abs(z.norm_ratio - 1) < 1e-9 AND (z.nz, z.min, z.max, z.mean, z.abs_sum) = (z.other_nz, z.other_min, z.other_max, z.other_mean, z.other_abs_sum)
       -- or as nearly so as rounding lets them be
-      OR z.n >= 32 AND z.apart > 1000 * z.tolerance AND max(abs(z.norm_ratio - 1), abs(z.abs_sum / z.other_abs_sum - 1),
+      OR z.n >= 32 AND NOT z.turns AND z.apart > 30 * z.tolerance AND max(abs(z.norm_ratio - 1), abs(z.abs_sum / z.other_abs_sum - 1),
         abs(z.mean - z.other_mean) / (z.abs_sum / z.n), abs(z.max - z.other_max) / (z.max - z.min),
         abs(z.min - z.other_min) / (z.max - z.min)) <= z.tolerance) THEN 'PERMUTED' END,
   CASE

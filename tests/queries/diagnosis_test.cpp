@@ -323,7 +323,7 @@ TEST(Diagnosis, OnlyTheRecordIsWrongWhereAllThatIsComputedAgrees) {
     w.add(prefill("attn_scores", 2, 7), decode("attn_scores", 2, of_decode));
     return evidence(w, "RECORD_ONLY");
   };
-  EXPECT_EQ(found(7), "what is computed from the row agrees (1 trace points)");
+  EXPECT_EQ(found(7), "all that is computed from the row agrees (trace points: 1)");
   EXPECT_EQ(found(8), "");
 }
 
