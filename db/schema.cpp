@@ -216,6 +216,9 @@ void bring_to_this_build(SQLite::Database& db) {
       if (any_table(differences)) throw_beyond_repair(db, differences);
       if (differences.empty() && is_of_this_build(db)) return;
       restore_definitions(db, differences);
+      for (const std::string table : {"edge", "finding"}) {  // which views of this build know
+        db.exec("DELETE FROM " + table + "; INSERT INTO " + table + " " + shipped_rows(table));
+      }
       note_version(db);
     });
   } catch (...) {

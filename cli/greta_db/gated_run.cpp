@@ -206,8 +206,7 @@ std::vector<PairFinding> GatedRun::findings(const FailPlace& place) {
   if (!findings_) findings_ = pair_findings(statements_, run_id_);
   std::vector<PairFinding> there;
   for (const PairFinding& one : *findings_) {
-    if (one.prompt == place.prompt && one.layer == place.layer && one.tensor == place.tensor)
-      there.push_back(one);
+    if (one.layer == place.layer && one.tensor == place.tensor) there.push_back(one);
   }
   return there;
 }

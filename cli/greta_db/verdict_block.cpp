@@ -158,10 +158,8 @@ void add_verdict(FactList& facts, QueryPool& statements, const JudgedRow& row, G
     const Origin origin = origin_at(statements, row.run.id, fail, head.gate);
     more(origin.difference);
     more(origin.text());
-    for (const PairFinding& one : pair_findings(statements, row.run.id, fail.prompt)) {
-      if (one.tensor == fail.tensor && one.layer == fail.layer)
-        more("looks like " + one.text(kEnglishWords));
-    }
+    for (const PairFinding& one : pair_findings(statements, row.run.id, fail.tensor, fail.layer))
+      more("looks like " + one.text(kEnglishWords));
     const bool open = origin.kind == "UNSAMPLED" || origin.kind == "PROPAGATED";
     if (!fail.root_cause.empty())
       more("root cause " + fail.root_cause + (open ? ", if it arises here" : ""));

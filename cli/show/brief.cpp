@@ -114,7 +114,8 @@ class BriefSection : public RunSection {
     } else {
       text = failure.details;
     }
-    const std::vector<PairFinding> found = pair_findings(statements_, run_.id, failure.prompt);
+    const std::vector<PairFinding> found =
+        pair_findings(statements_, run_.id, failure.tensor, failure.layer_id);
     if (!found.empty())
       text += (text.empty() ? "" : "; ") + found[0].name + ": " + found[0].evidence(words_);
     if (!text.empty()) item(words_("brief.why"), text);

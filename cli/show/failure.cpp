@@ -108,7 +108,7 @@ void FailureSections::first_failure() {
   }
   if (!f.details.empty()) why.add(words_("details"), f.details);
   if (!numeric_leads() || verdict_.has("numeric_first_fail")) {
-    for (const PairFinding& one : pair_findings(statements_, run_.id, f.prompt))
+    for (const PairFinding& one : pair_findings(statements_, run_.id, f.tensor, f.layer_id))
       why.add(words_("looks_like"), one.name + " - " + one.evidence(words_));
   }
   if (!why.items.empty()) out_.push_back(why);

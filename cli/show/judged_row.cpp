@@ -141,6 +141,9 @@ enum FindingColumn {
 std::string case_of(const Query& row) {
   const std::string name = row.text(kFinding);
   if (name == "UNSTABLE" && row.is_null(kOfCount)) return name + ".rows";
+  if (name == "MISSING_WEIGHT" && row.is_null(kOtherTensor))
+    return name + (row.is_null(kSide) ? ".bias" : ".norm");
+  if (name == "FEW_VALUES" && row.is_null(kCount)) return name + ".most";
   if (name == "ALL_NAN" && row.is_null(kSide)) return name + ".both";
   if (name == "OTHER_POSITION" && !row.is_null(kOtherTensor)) return name + ".tensor";
   if (name == "ROUNDING" && row.is_null(kDistance)) return name + ".bits";
@@ -181,11 +184,12 @@ void add_evidence(PairFinding& finding, const Query& row) {
 }  // namespace
 
 std::vector<PairFinding> pair_findings(QueryPool& statements, int64_t run_id,
-                                       const std::optional<std::string>& prompt) {
+                                       const std::string& tensor, std::optional<int64_t> layer) {
   RunQuery row(statements, run_id,
                std::string("SELECT ") + kColumns + " FROM diagnosis WHERE run_id = ?1" +
-                   (prompt ? " AND prompt = ?2" : "") + " ORDER BY prompt_id, ord, finding, unit");
-  if (prompt) row.bind(2, *prompt);
+                   (tensor.empty() ? "" : " AND tensor = ?2 AND layer = ?3") +
+                   " ORDER BY layer < 0, layer, tensor, ord, finding, unit");
+  if (!tensor.empty()) row.bind(2, tensor).bind(3, layer.value_or(-1));
   std::vector<PairFinding> findings;
   while (row.step()) {
     PairFinding finding{.prompt = row.text(kPrompt),
@@ -198,7 +202,8 @@ std::vector<PairFinding> pair_findings(QueryPool& statements, int64_t run_id,
                         .spanish_meaning = row.text(kMeaning)};
     // positions and lengths of prompts are one finding
     const bool again = !findings.empty() && findings.back().name == finding.name &&
-                       findings.back().prompt == finding.prompt;
+                       findings.back().layer == finding.layer &&
+                       findings.back().tensor == finding.tensor;
     if (again) {
       add_evidence(findings.back(), row);
       continue;

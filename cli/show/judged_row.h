@@ -69,7 +69,7 @@ std::string place_text(const FailPlace& place, const Wording& words);
 /// "ATTN_OUT_DRIFT (layer 3, ...)"; "-" where nothing fails.
 std::string fail_text(const FailPlace& place, const Wording& words);
 
-/// A finding of the view diagnosis about a failing pair, with its sentence.
+/// A finding of the view diagnosis about a place that fails, with its sentence.
 struct PairFinding {
   std::string prompt, tensor, name;
   std::optional<int64_t> layer;
@@ -88,10 +88,11 @@ struct PairFinding {
   }
 };
 
-/// Findings about the first failing pairs of a run, prompt by prompt or of one prompt, the most
+/// Findings about the places where prompts of a run fail first, or about one of them, the most
 /// telling first. Throws SQLite::Exception.
 std::vector<PairFinding> pair_findings(QueryPool& statements, int64_t run_id,
-                                       const std::optional<std::string>& prompt = {});
+                                       const std::string& tensor = "",
+                                       std::optional<int64_t> layer = {});
 
 /// A row of the canned query waived: pairs of a run that the gate leaves out.
 struct AppliedWaiver {

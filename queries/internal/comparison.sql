@@ -64,10 +64,16 @@ SELECT
     WHERE u.id = x.sample_id AND v.id = y.sample_id AND +v.n > 0) END AS sample_n,
   -- greatest distance of two values of the samples that four printed digits do not explain; slow, ask where it matters
   (SELECT max(g.distance) FROM (
-     SELECT abs(sum(f.value)) AS distance
-     FROM (SELECT u.i, u.value FROM sample_value u WHERE u.id = x.sample_id
-           UNION ALL SELECT v.i, -v.value FROM sample_value v WHERE v.id = y.sample_id) f
-     GROUP BY f.i HAVING count(*) = 2 AND abs(sum(f.value)) > 5.1e-4 * max(abs(f.value))) g) AS sample_distance,
+     SELECT abs(sum(f.value * f.sign)) AS distance FROM (
+       -- of the bits of f32 (of infinity and NaN, what their exponent says)
+       SELECT b.i, b.sign, (1 - 2 * (b.bits >> 31)) * CASE WHEN b.bits & 0x7f800000 THEN (b.bits & 0x7fffff) + 0x800000 ELSE 2 * (b.bits & 0x7fffff) END
+         * pow(2, ((b.bits >> 23) & 255) - 150) AS value
+       FROM (
+         SELECT h.i, h.sign, sum((instr('123456789ABCDEF', substr(h.digits, 2 * c.column1 + 2, 1)) | instr('123456789ABCDEF', substr(h.digits, 2 * c.column1 + 1, 1)) << 4) << 8 * c.column1) AS bits
+         FROM (SELECT e.key AS i, iif(u.id = x.sample_id, 1, -1) AS sign, hex(substr(u.data, 4 * e.key + 1, 4)) AS digits
+           FROM sample u CROSS JOIN json_each('[' || substr(replace(hex(zeroblob(u.n)), '00', ',0'), 2) || ']') e WHERE u.id IN (x.sample_id, y.sample_id)) h
+         CROSS JOIN (VALUES (0), (1), (2), (3)) c GROUP BY h.i, h.sign) b) f
+     GROUP BY f.i HAVING count(*) = 2 AND abs(sum(f.value * f.sign)) > 5.1e-4 * max(abs(f.value))) g) AS sample_distance,
   sqrt(l.sum_sq) AS norm,
   l.n AS sketch_n,  -- NULL unless both have one of the same length and origin, and hashes leave something open
   l.derived AS sketch_derived,  -- 1: sketches of samples, not of rows

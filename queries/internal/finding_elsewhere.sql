@@ -1,24 +1,30 @@
--- Findings that other rows of the run tell about a failing pair: other places of the run, repeats of the prompt,
--- and pairs at other positions and in prompts of other lengths. Columns as in diagnosis; `rank`: of several rows
--- of one finding and unit the least counts. Filter on the run.
+-- Findings that other rows of the run tell about a failing pair: other places of the run, what is computed from it,
+-- repeats of the prompt, and pairs at other positions and in prompts of other lengths. Columns as in diagnosis; `rank`:
+-- of several rows of one finding and unit the least counts. Filter on the run.
 CREATE VIEW finding_elsewhere AS
--- decode's row is another row of this position. Rows of one value are like many others.
+-- a side's row is another row of this position, and the other side's is not. Rows of one value are like many others, and
+-- those of position 0 like their inputs: it turns by no angle and has one key.
 SELECT
   f.run AS run, f.prompt AS prompt, f.layer AS layer, f.tensor AS tensor,
   CASE WHEN o.layer = f.layer THEN 'OTHER_TENSOR' ELSE 'OTHER_LAYER' END AS finding,
-  'decode' AS side, CASE o.side WHEN 0 THEN 'prefill' ELSE 'decode' END AS other_side,
+  f.side_name AS side, CASE o.side WHEN 0 THEN 'prefill' ELSE 'decode' END AS other_side,
   CASE WHEN o.layer = f.layer THEN (SELECT m.name FROM tensor_name m WHERE m.id = o.name_id) END AS other_tensor,
   'layer' AS unit, f.layer AS at, o.layer AS other_at, NULL AS count, NULL AS of_count, NULL AS value, NULL AS distance,
-  f.pos_id AS pos_id, f.run_id AS run_id, f.prompt_id AS prompt_id, o.layer + o.side * 100000 + o.tensor_id AS rank
+  f.pos_id AS pos_id, f.run_id AS run_id, f.prompt_id AS prompt_id,
+  (1 - f.side) * 1000000 + o.layer + abs(o.side - f.side) * 100000 + o.tensor_id AS rank
 FROM failing_row f
 CROSS JOIN trace_row o ON o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (0, 1) AND o.pos_id = f.pos_id
-WHERE f.side = 1 AND o.hash = f.hash AND o.n = f.n AND o.hash IS NOT f.other_hash AND f.nan IS NOT f.n AND f.nz IS NOT 0
+WHERE f.pos_id <> 0 AND o.hash = f.hash AND o.n = f.n AND o.hash IS NOT f.other_hash AND f.nan IS NOT f.n AND f.nz IS NOT 0
   AND CASE
     WHEN o.layer = f.layer THEN o.tensor_id <> f.tensor_id AND NOT EXISTS (
-      SELECT 1 FROM edge e WHERE e.kind IN ('copy', 'alias')
+      SELECT 1 FROM edge e WHERE e.kind IN ('copy', 'alias', 'weight')
         AND (e.to_id, e.from_id) IN (VALUES (f.tensor_id, o.tensor_id), (o.tensor_id, f.tensor_id)))
-    ELSE o.side = 0 AND o.tensor_id = f.tensor_id AND NOT EXISTS (
+    ELSE o.side = 1 - f.side AND o.tensor_id = f.tensor_id AND NOT EXISTS (
       SELECT 1 FROM edge e WHERE e.from_id = f.tensor_id AND e.kind = 'weight') END
+  AND NOT EXISTS (
+    SELECT 1 FROM trace_row y
+    WHERE y.run_id = f.run_id AND y.prompt_id = f.prompt_id AND y.side IN (0, 1) AND y.pos_id = f.pos_id
+      AND y.layer = o.layer AND y.tensor_id = o.tensor_id AND y.hash = f.other_hash)
 UNION ALL
 -- a row w, here or later, that differs from its partner p and is the row o of the position before or after: of the
 -- same trace point, or of the one that it is a copy of. Not where the tokens are the same.
@@ -39,7 +45,7 @@ CROSS JOIN trace_row o ON o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND 
   AND o.pos_id IN (z.pos_id - 1, z.pos_id + 1) AND o.layer = f.layer
   AND +o.tensor_id IN (f.tensor_id, (SELECT e.from_id FROM edge e
     WHERE e.to_id = f.tensor_id AND e.kind = 'copy' AND e.layer = 'same'))
-WHERE z.pos_id >= max(f.pos_id, 0) AND p.hash IS NOT w.hash AND p.token_id IS w.token_id AND w.nan IS NOT w.n
+WHERE f.begins AND z.pos_id >= max(f.pos_id, 0) AND p.hash IS NOT w.hash AND p.token_id IS w.token_id AND w.nan IS NOT w.n
   AND w.nz_count IS NOT 0 AND o.hash = w.hash AND o.n = w.n AND (o.token_id IS NULL OR o.token_id IS NOT w.token_id)
   AND NOT (o.side = w.side AND o.tensor_id = w.tensor_id AND o.pos_id > w.pos_id)
   AND NOT EXISTS (SELECT 1 FROM edge e WHERE e.from_id = w.tensor_id AND e.kind = 'weight')
@@ -51,7 +57,7 @@ WHERE z.pos_id >= max(f.pos_id, 0) AND p.hash IS NOT w.hash AND p.token_id IS w.
       AND e.hash = CASE WHEN e.side = w.side THEN w.hash ELSE p.hash END
       AND NOT (e.side = w.side AND o.side = w.side AND o.tensor_id = w.tensor_id))
 UNION ALL
--- the cache's rows are what is beyond rounding first, so that its own row is not
+-- the cache's rows are what differs first, so that its own row does not
 SELECT
   f.run, f.prompt, f.layer, f.tensor, 'EARLIER_ROW', NULL, NULL, c.name, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
   f.pos_id, f.run_id, f.prompt_id, 0
@@ -62,31 +68,25 @@ WHERE f.side = 1 AND f.point IN ('k_cache_rows', 'v_cache_rows') AND f.pos_id > 
   WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (0, 1) AND o.pos_id = f.pos_id
     AND o.layer = f.layer AND o.tensor_id = c.id)
 UNION ALL
--- several rows of one side
+-- several rows of one side, and repeats of the prompt
 SELECT
-  f.run, f.prompt, f.layer, f.tensor, 'UNSTABLE', f.side_name, NULL, NULL, NULL, NULL, NULL, count(DISTINCT o.hash), NULL,
-  NULL, NULL, f.pos_id, f.run_id, f.prompt_id, 3 - f.side
-FROM failing_row f
-CROSS JOIN trace_row o ON o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side = f.side AND o.pos_id = f.pos_id
-  AND o.layer = f.layer AND o.tensor_id = f.tensor_id AND o.token_id IS f.token_id
-GROUP BY f.run_id, f.run, f.prompt_id, f.prompt, f.side HAVING count(DISTINCT o.hash) > 1
-UNION ALL
--- repeats of the prompt
-SELECT
-  g.run, g.prompt, g.layer, g.tensor, CASE WHEN g.others > 0 THEN 'UNSTABLE' ELSE 'REPEATED' END,
-  CASE WHEN g.decode_others > 0 THEN 'decode' WHEN g.others > 0 THEN 'prefill' END, NULL, NULL, NULL, NULL, NULL,
-  CASE WHEN g.decode_others > 0 THEN g.decode_others WHEN g.others > 0 THEN g.others ELSE g.repeats END,
-  CASE WHEN g.decode_others > 0 THEN g.decode_rows WHEN g.others > 0 THEN g.all_rows - g.decode_rows END,
-  NULL, NULL, g.pos_id, g.run_id, g.prompt_id, 0
+  g.run, g.prompt, g.layer, g.tensor, CASE WHEN g.rows > 1 OR g.others > 0 THEN 'UNSTABLE' ELSE 'REPEATED' END,
+  CASE WHEN g.rows > 1 OR g.others > 0 THEN g.side_name END, NULL, NULL, NULL, NULL, NULL,
+  CASE WHEN g.others > 0 THEN g.others WHEN g.rows > 1 THEN g.rows ELSE g.repeats END,
+  CASE WHEN g.others > 0 THEN g.repeats END, NULL, NULL, g.pos_id, g.run_id, g.prompt_id, 3 - g.side
 FROM (
   SELECT
-    f.*, count(DISTINCT o.step) AS repeats, count(*) AS all_rows, sum(f.side) AS decode_rows,
-    sum(o.hash IS NOT f.hash) AS others, sum(f.side = 1 AND o.hash IS NOT f.hash) AS decode_others
+    f.*, (SELECT count(DISTINCT o.hash) FROM trace_row o
+     WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side = f.side AND o.pos_id = f.pos_id AND o.layer = f.layer
+       AND o.tensor_id = f.tensor_id AND o.token_id IS f.token_id) AS rows,
+    (SELECT count(*) FROM trace_row o
+     WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side = 2 AND o.pos_id = f.pos_id AND o.layer = f.layer
+       AND o.tensor_id = f.tensor_id AND o.phase_id = p.id) AS repeats, (SELECT count(*) FROM trace_row o
+     WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side = 2 AND o.pos_id = f.pos_id AND o.layer = f.layer
+       AND o.tensor_id = f.tensor_id AND o.phase_id = p.id AND o.hash IS NOT f.hash) AS others
   FROM failing_row f
-  CROSS JOIN phase p ON p.name = 'repeat_' || f.side_name
-  CROSS JOIN trace_row o ON o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side = 2 AND o.pos_id = f.pos_id
-    AND o.layer = f.layer AND o.tensor_id = f.tensor_id AND o.phase_id = p.id
-  GROUP BY f.run_id, f.run, f.prompt_id, f.prompt) g
+  LEFT JOIN phase p ON p.name = 'repeat_' || f.side_name) g
+WHERE g.rows > 1 OR g.repeats > 0
 UNION ALL
 -- positions, and lengths of prompts, up to which that trace point is clean and from which on it is not: two of each
 SELECT
@@ -107,14 +107,14 @@ FROM (
   FROM (
     SELECT DISTINCT  -- else SQLite works the grade out wherever it is named
       f.run AS run, f.prompt AS prompt, f.layer AS layer, f.tensor AS tensor, f.pos_id AS pos_id, f.run_id AS run_id,
-      f.prompt_id AS prompt_id, s.key_pos_id AS at, q.n_tokens AS length,
+      f.prompt_id AS prompt_id, s.key_prompt_id AS at_prompt, s.key_pos_id AS at, q.n_tokens AS length,
       sign(s.grade - CASE WHEN f.strict THEN 0.5 ELSE 2 END) AS sign  -- -1 clean, 1 bad, 0 neither
     FROM failing_row f
     CROSS JOIN traced_position z ON z.run_id = f.run_id AND z.side = 0
     CROSS JOIN prompt q ON q.id = z.prompt_id
     CROSS JOIN comparison_graded s ON s.run_id = f.run_id AND s.other_run_id = f.run_id AND s.side = 0
       AND s.key_prompt_id = z.prompt_id AND s.key_pos_id = z.pos_id AND s.key_layer = f.layer AND s.key_tensor_id = f.tensor_id
-    WHERE f.side = 1 AND s.compared) g
+    WHERE f.side = 1 AND f.begins = 1 AND s.compared) g
   CROSS JOIN (VALUES ('position'), ('tokens')) u
-  WINDOW part AS (PARTITION BY g.run_id, g.run, g.prompt_id, g.prompt, u.column1)) w
+  WINDOW part AS (PARTITION BY g.run_id, g.run, g.layer, g.tensor, u.column1)) w
 WHERE w.nth = 1 AND w.known AND w.first_clean < w.last_clean AND w.last_clean < w.first_bad AND w.first_bad < w.last_bad;

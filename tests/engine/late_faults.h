@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/forward/fault.h"
@@ -13,6 +14,9 @@ namespace greta {
 /// findings: of the view diagnosis, the most telling first. rounding: the pair differs by rounding
 /// only, so that it is right to say so.
 bool tells(FaultKind kind, std::span<const std::string> findings, bool rounding);
+
+/// True if a finding speaks of the whole row, though a part of it differs: ProbeLab::part().
+bool contradicts(std::string_view finding, std::string_view part);
 
 /// Which faults of the catalogue begin late.
 struct LateFaults {

@@ -261,8 +261,8 @@ TEST_F(Firstfail, SaysWhatTheRowsLookLike) {
   Warehouse warehouse(database());
   warehouse.run({.name = "r", .mode = "batch_invariant", .dtype = "f32"});
   warehouse.match("x_in", 0);
-  warehouse.add(prefill("q_pre_rope", 0, 1).sketched({2, 4, -1, 0.5f}),
-                decode("q_pre_rope", 0, 2).sketched({4, 8, -2, 1}));
+  warehouse.add(prefill("q_pre_rope", 0, 11).sketched({2, 4, -1, 0.5f}),
+                decode("q_pre_rope", 0, 12).sketched({4, 8, -2, 1}));
   const std::string text = "looks like SCALED: decode's row is 2 times prefill's";
   EXPECT_TRUE(run({"firstfail", "--run", "r"}).says(text));
   const nlohmann::json json = run({"firstfail", "--run", "r", "--format", "json"}).json()[0];

@@ -38,8 +38,14 @@ ProbeLab::ProbeLab()
       pair_(reader_,
             "SELECT status, class, rel_l2, tolerance FROM pair"
             " WHERE run = ? AND tensor = ? AND layer = ? AND status <> 'PREFILL_ONLY'"
-            " ORDER BY pos_id LIMIT 1"),
-      findings_(reader_, "SELECT finding FROM diagnosis WHERE run = ? ORDER BY prompt_id, ord"),
+            " ORDER BY prompt_id, pos_id LIMIT 1"),
+      findings_(reader_, "SELECT finding FROM diagnosis WHERE run = ? ORDER BY ord, finding"),
+      part_(reader_,
+            "SELECT l.location FROM (SELECT * FROM diagnosis WHERE run = ? ORDER BY ord,"
+            " finding LIMIT 1) f JOIN tensor_name m ON m.name = f.tensor JOIN"
+            " located_difference l ON l.run_id = f.run_id AND l.prompt_id = f.prompt_id"
+            " AND l.pos_id = f.pos_id AND l.layer = f.layer AND l.tensor_id = m.tensor_id"
+            " WHERE l.differing * 2 <= l.n OR instr(l.location, '%') > 0"),
       grade_(reader_,
              "SELECT class FROM pair WHERE run = ? AND tensor = ? AND layer = ?"
              " AND status NOT IN ('MATCH', 'PREFILL_ONLY') ORDER BY prompt_id, pos_id LIMIT 1"),
@@ -115,6 +121,14 @@ std::vector<std::string> ProbeLab::findings(const std::string& run) {
   while (findings_.executeStep()) found.push_back(findings_.getColumn(0).getString());
   findings_.reset();
   return found;
+}
+
+std::string ProbeLab::part(const std::string& run) {
+  part_.reset();
+  part_.bind(1, run);
+  std::string text = part_.executeStep() ? part_.getColumn(0).getString() : "";
+  part_.reset();
+  return text;
 }
 
 bool ProbeLab::failing_by_rounding(const std::string& run, const Place& place) {

@@ -55,8 +55,11 @@ class ProbeLab {
   LabPair pair(const std::string& run, const Place& place);
   /// Whether the first pair that differs at a place does so by rounding.
   bool failing_by_rounding(const std::string& run, const Place& place);
-  /// What is found about the first failing pair, the most telling first.
+  /// What is found about the place that fails first, the most telling first.
   std::vector<std::string> findings(const std::string& run);
+  /// The part of the rows that differs, of those that the first of them tells of: "head 5 only";
+  /// "" where most values do.
+  std::string part(const std::string& run);
   /// The first position where anything differs, if this place does there.
   std::optional<int64_t> first_origin(const std::string& run, const Place& place);
   /// Whether two runs traced the same values at a place, where the first pairs its two sides.
@@ -68,7 +71,7 @@ class ProbeLab {
   TemporaryFolder folder_;
   std::filesystem::path database_;
   SQLite::Database reader_;
-  SQLite::Statement verdict_, pair_, findings_, grade_, origin_, differences_;
+  SQLite::Statement verdict_, pair_, findings_, part_, grade_, origin_, differences_;
 };
 
 }  // namespace greta
