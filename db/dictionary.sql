@@ -98,6 +98,7 @@ INSERT INTO cause(name, root_cause) VALUES
 
 INSERT INTO finding(name, ord, meaning) VALUES
   ('UNSTABLE', 5, 'a race, or memory that somebody else writes'),
+  ('STATE', 6, 'a buffer, a cache row or a number that keeps what another prompt left in it'),
   ('ALL_NAN', 10, 'it reads what nobody wrote (a buffer, a cache row, a slot beyond the last one), or overflows'),
   ('SOME_NAN', 15, 'an overflow, as of an exponential without its maximum, or single rows or heads that nobody wrote'),
   ('ALL_ZERO', 20, 'nothing was computed into it: a launch that did nothing, or a buffer cleared too late'),

@@ -8,7 +8,7 @@ SELECT
   d.prompt AS prompt,                                  -- prompt of the run
   d.layer AS layer,                                    -- of the pair
   d.tensor AS tensor,                                  -- as the prefill row names it
-  d.finding AS finding,                                -- UNSTABLE, ALL_NAN, SOME_NAN, ALL_ZERO, OTHER_POSITION, STALE_ROW, OTHER_LAYER, OTHER_TENSOR, EARLIER_ROW, OTHER_HEAD, SOME_HEADS, NOT_ONE, SCALED, PERMUTED, TURNED, FEWER_VALUES, TAIL, FEW_VALUES, ROUNDING, FEWER_BITS, UNRELATED, ONSET, REPEATED
+  d.finding AS finding,                                -- UNSTABLE, STATE, ALL_NAN, SOME_NAN, ALL_ZERO, OTHER_POSITION, STALE_ROW, OTHER_LAYER, OTHER_TENSOR, EARLIER_ROW, OTHER_HEAD, SOME_HEADS, NOT_ONE, SCALED, PERMUTED, TURNED, FEWER_VALUES, TAIL, FEW_VALUES, ROUNDING, FEWER_BITS, UNRELATED, ONSET, REPEATED
   d.side AS side,                                      -- whose row is so: prefill, decode; NULL: both
   d.other_side AS other_side,                          -- whose row it is instead (OTHER_POSITION, STALE_ROW, OTHER_LAYER, OTHER_TENSOR, OTHER_HEAD), or is so by (FEWER_VALUES, SCALED)
   d.other_tensor AS other_tensor,                      -- and that row's tensor, if another one; EARLIER_ROW: what of this position is as it should be
