@@ -90,10 +90,16 @@ refused.
 
 With --sequences prefill takes several prompts in one batch; with batch_invariant, where that
 changes no bit, decode takes a token of each. In other modes what is beside a prompt may change
-its rounding, and what was is recorded as prefilled_together. --repeats keeps the first place
-that differs as phases repeat_prefill and repeat_decode: those of a race change. --layers takes
-0,1,2,4,8 by default, as far as the model has them. --run-name is refused where a run has that
-name. With --replace-failed a run that failed, or that a killed process left, makes room.
+its rounding, and what was is recorded as prefilled_together.
+
+Up to three short prompts of a suite run again after all others (ran_again). Rows that come out
+otherwise fail the run as AMBIGUOUS: one prompt leaves something to the next, or there is a race.
+--repeats keeps the first place that differs as phases repeat_prefill and repeat_decode. With 0
+nothing runs again.
+
+--layers takes 0,1,2,4,8 by default, as far as the model has them. --run-name is refused where a
+run has that name. With --replace-failed a run that failed, or that a killed process left, makes
+room.
 
 Examples:
   greta-infer probe --suite b3_66_v2 --model tiny.gguf --db greta.db

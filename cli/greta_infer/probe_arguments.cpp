@@ -152,8 +152,10 @@ void add_probe_options(CLI::App& command, ProbeArguments& arguments) {
       ->option_text("N")
       ->group("Tracing");
   command
-      .add_option("--repeats", arguments.repeats,
-                  "Run a prompt N times more that has a pair beyond rounding, to tell a race (2)")
+      .add_option(
+          "--repeats", arguments.repeats,
+          "Run a prompt N times more that has a pair beyond rounding, to tell a race (2). 0: "
+          "run no prompt again")
       ->check(CLI::Range(0, 100))
       ->option_text("N")
       ->group("Tracing");

@@ -181,6 +181,23 @@ SuiteFile read_suite_file(const std::filesystem::path& file, int64_t vocab) {
   return suite;
 }
 
+std::vector<size_t> prompts_to_run_again(std::span<const int64_t> lengths) {
+  constexpr size_t kMost = 3;
+  if (lengths.size() < 2) return {};
+  std::vector<size_t> order(lengths.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(lengths[a] < 2, lengths[a]) < std::pair(lengths[b] < 2, lengths[b]);
+  });
+  const int64_t all = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  int64_t tokens = 0;
+  size_t n = 0;
+  while (n < std::min(kMost, order.size()) && (tokens += lengths[order[n]]) <= all / 8) ++n;
+  order.resize(std::max<size_t>(n, 1));
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
 std::vector<size_t> group_sizes(std::span<const int64_t> lengths, const GroupLimits& limits) {
   std::vector<size_t> sizes;
   int64_t tokens = 0;

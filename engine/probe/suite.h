@@ -63,6 +63,11 @@ struct SuiteFile {
 /// vocab: ids that there are. Throws std::invalid_argument when the file cannot be read.
 SuiteFile read_suite_file(const std::filesystem::path& file, int64_t vocab);
 
+/// Numbers of a suite's prompts that run again after all others: the shortest that have two tokens
+/// or more. Several as long as they are an eighth of all tokens at most; none of a single prompt.
+/// lengths: their tokens.
+std::vector<size_t> prompts_to_run_again(std::span<const int64_t> lengths);
+
 /// Sequences that a batch has at most where nobody says how many: more gain nothing.
 inline constexpr int64_t kMostSequences = 64;
 

@@ -62,31 +62,30 @@ WHERE f.side = 1 AND f.point IN ('k_cache_rows', 'v_cache_rows') AND f.pos_id > 
   WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (0, 1) AND o.pos_id = f.pos_id
     AND o.layer = f.layer AND o.tensor_id = c.id)
 UNION ALL
--- several rows of one side
+-- several rows of one side, and repeats of the prompt: an even one comes after the prompts that the first run came
+-- after, an odd one after others. Of two results one that goes by what came before is STATE
 SELECT
-  f.run, f.prompt, f.layer, f.tensor, 'UNSTABLE', f.side_name, NULL, NULL, NULL, NULL, NULL, count(DISTINCT o.hash), NULL,
-  NULL, NULL, f.pos_id, f.run_id, f.prompt_id, 3 - f.side
-FROM failing_row f
-CROSS JOIN trace_row o ON o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side = f.side AND o.pos_id = f.pos_id
-  AND o.layer = f.layer AND o.tensor_id = f.tensor_id AND o.token_id IS f.token_id
-GROUP BY f.run_id, f.run, f.prompt_id, f.prompt, f.side HAVING count(DISTINCT o.hash) > 1
-UNION ALL
--- repeats of the prompt
-SELECT
-  g.run, g.prompt, g.layer, g.tensor, CASE WHEN g.others > 0 THEN 'UNSTABLE' ELSE 'REPEATED' END,
-  CASE WHEN g.decode_others > 0 THEN 'decode' WHEN g.others > 0 THEN 'prefill' END, NULL, NULL, NULL, NULL, NULL,
-  CASE WHEN g.decode_others > 0 THEN g.decode_others WHEN g.others > 0 THEN g.others ELSE g.repeats END,
-  CASE WHEN g.decode_others > 0 THEN g.decode_rows WHEN g.others > 0 THEN g.all_rows - g.decode_rows END,
-  NULL, NULL, g.pos_id, g.run_id, g.prompt_id, 0
+  g.run, g.prompt, g.layer, g.tensor, CASE g.kind WHEN 0 THEN 'REPEATED' WHEN 1 THEN 'STATE' ELSE 'UNSTABLE' END,
+  iif(g.kind > 0, g.side_name, NULL), NULL, NULL, NULL, NULL, NULL,
+  CASE WHEN g.kind = 0 THEN g.repeats WHEN g.kind = 1 THEN g.after_others WHEN g.repeats > 0 THEN g.others ELSE g.hashes END,
+  iif(g.kind > 0, nullif(g.repeats, 0), NULL), NULL, NULL, g.pos_id, g.run_id, g.prompt_id, 1 - g.side
 FROM (
-  SELECT
-    f.*, count(DISTINCT o.step) AS repeats, count(*) AS all_rows, sum(f.side) AS decode_rows,
-    sum(o.hash IS NOT f.hash) AS others, sum(f.side = 1 AND o.hash IS NOT f.hash) AS decode_others
-  FROM failing_row f
-  CROSS JOIN phase p ON p.name = 'repeat_' || f.side_name
-  CROSS JOIN trace_row o ON o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side = 2 AND o.pos_id = f.pos_id
-    AND o.layer = f.layer AND o.tensor_id = f.tensor_id AND o.phase_id = p.id
-  GROUP BY f.run_id, f.run, f.prompt_id, f.prompt) g
+  SELECT s.*, max(s.kind) OVER (PARTITION BY s.run_id, s.run, s.prompt_id, s.prompt) AS worst
+  FROM (
+    SELECT
+      f.*, sum(o.side = 2) AS repeats, sum(o.side = 2 AND o.step % 2) AS after_others,
+      sum(o.side = 2 AND o.hash IS NOT f.hash) AS others, count(DISTINCT o.hash) AS hashes,
+      CASE WHEN count(DISTINCT o.hash) < 2 THEN 0
+        WHEN count(*) > 2 AND count(DISTINCT o.hash) = 2 AND count(DISTINCT iif(o.side = 2 AND o.step % 2, o.hash, NULL)) = 1
+          AND max(iif(o.side = 2 AND o.step % 2, o.hash IS NOT f.hash, o.side < 2 AND o.hash IS NOT f.hash))
+          AND NOT max(o.side = 2 AND o.step % 2 = 0 AND o.hash IS NOT f.hash) THEN 1
+        ELSE 2 END AS kind
+    FROM failing_row f
+    CROSS JOIN trace_row o ON o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (f.side, 2) AND o.pos_id = f.pos_id
+      AND o.layer = f.layer AND o.tensor_id = f.tensor_id AND o.token_id IS f.token_id
+      AND (o.side < 2 OR o.phase_id = (SELECT p.id FROM phase p WHERE p.name = 'repeat_' || f.side_name))
+    GROUP BY f.run_id, f.run, f.prompt_id, f.prompt, f.side HAVING sum(o.side = 2) > 0 OR count(DISTINCT o.hash) > 1) s) g
+WHERE g.kind = g.worst
 UNION ALL
 -- positions, and lengths of prompts, up to which that trace point is clean and from which on it is not: two of each
 SELECT

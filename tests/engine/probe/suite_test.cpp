@@ -34,6 +34,23 @@ TEST(SuiteOfLengths, LeavesTheOldSuitesAsTheyAre) {
   EXPECT_EQ(prompts, (Prompts{{"p0_short", 0}, {"p6_len_16", 16}, {"p6_len_32", 32}}));
 }
 
+TEST(PromptsToRunAgain, AreTheShortestThatHaveSeveralTokens) {
+  using Numbers = std::vector<size_t>;
+  const std::pair<std::vector<int64_t>, Numbers> cases[] = {
+      {{}, {}},
+      {{7}, {}},
+      {{20, 10}, {1}},
+      {{1, 20}, {1}},
+      {{1, 1}, {0}},
+      {{16, 2, 32}, {1}},
+      {{100, 5, 1, 3, 4, 2}, {1 + 2, 4, 5}},  // 2, 3 and 4 of 115 tokens
+      {{100, 5, 1, 3, 90, 2}, {1, 3, 5}},
+      {{8, 8, 8, 8}, {0}}};
+  for (const auto& [lengths, numbers] : cases) {
+    EXPECT_EQ(prompts_to_run_again(lengths), numbers) << testing::PrintToString(lengths);
+  }
+}
+
 class SuiteFileTest : public testing::Test {
  protected:
   SuiteFile read(const std::string& text) const {
