@@ -30,9 +30,9 @@ const std::vector<Suite>& all_suites() {
       {"len_3", kLongText, 3},        {"len_5", kLongText, 5},
       {"len_6", kLongText, 6},        {"len_7", kLongText, 7},
       {"len_13", kLongText, 13},      {"len_16", kLongText, 16},
-      {"len_17", kLongText, 17},      {"len_32", kLongText, 32},
-      {"len_33", kLongText, 33},      {"len_43", kLongText, 43},
-      {"len_97", kLongText, 97, 4},   {"len_129", kLongText, 129, 2},
+      {"len_17", kLongText, 17},      {"len_32", kLongText, 32, 4},
+      {"len_33", kLongText, 33, 4},   {"len_43", kLongText, 43, 4},
+      {"len_97", kLongText, 97, 4},   {"len_129", kLongText, 129, 0},
       {"len_300", kLongText, 300, 0}, {"len_1030", kLongText, 1030, 0}};
   static const std::vector<Suite> suites{
       {"default",

@@ -181,7 +181,7 @@ TEST_F(InferProbeOptions, TheDefaultSuiteCoversLengthsAsFarAsTheyFit) {
       sh("$I probe --model m.gguf --db small.db --layers 0 --tensors logits --max-seq-len 41");
   ASSERT_EQ(small.status, 0) << small.err;
   EXPECT_TRUE(
-      small.says("prompt len_43 is left out: 43 tokens and 8 decoded ones do not fit 41 "
+      small.says("prompt len_43 is left out: 43 tokens and 4 decoded ones do not fit 41 "
                  "positions"))
       << small.err;
   const std::string fits = "(json_array_length(token_ids) + 8 <= 41)";
