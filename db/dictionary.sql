@@ -98,7 +98,7 @@ INSERT INTO cause(name, root_cause) VALUES
 
 INSERT INTO finding(name, ord, meaning) VALUES
   ('UNSTABLE', 5, 'a race, or memory that somebody else writes'),
-  ('STATE', 6, 'state that a prompt leaves behind: a buffer, a cache row, a counter or a choice of kernel that is not reset'),
+  ('STATE', 6, 'a buffer, a cache row or a number that keeps what another prompt left in it'),
   ('OTHER_POSITION', 7, 'a position off by one, or a stale row'),
   ('STALE_ROW', 8, 'the row of the token before was not overwritten, or was captured too early'),
   ('RECORD_ONLY', 10, 'the trace: the row was captured too early, too late or from another buffer'),

@@ -10,9 +10,9 @@ namespace greta {
 namespace {
 
 /// Options whose value is one word without a comma, those first that make the backend anew.
-constexpr std::array<std::string_view, 9> kKeys{"backend",      "threads", "mode",
-                                                "batch",        "seed",    "max-seq-len",
-                                                "decode-steps", "suite",   "kv-cache"};
+constexpr std::array<std::string_view, 10> kKeys{
+    "backend", "threads",     "mode",         "batch", "sequences",
+    "seed",    "max-seq-len", "decode-steps", "suite", "kv-cache"};
 constexpr std::string_view kRoute = "route.";
 
 bool is_route(std::string_view key) { return key.starts_with(kRoute) && key != kRoute; }

@@ -71,9 +71,9 @@ prompt and tokens are prefilled once more, so that each of them has its other si
 status follows the verdict: the strict one with batch_invariant and where no difference is
 measured, else the numeric one.
 
-Suites: default (prompts of 1 to 300 tokens, and one longer than a batch; those that the context has
-no room for are left out, with a line), b3_66_v2 and b3_66
-(three prompts), b3_13 (what follows the last block). A file has prompts of your own, one JSON
+Suites: default (16 prompts of 1 to 1,030 tokens, with fewer tokens decoded after the long ones;
+those that the context has no room for are left out, with a line), b3_66_v2 and b3_66 (three
+prompts), b3_13 (what follows the last block). A file has prompts of your own, one JSON
 object a line; a line that cannot be taken is named, and nothing is run:
   {"name": "a", "text": "Hi"}
   {"name": "b", "tokens": [1, 15043], "decode_steps": 4}
@@ -90,10 +90,16 @@ refused.
 
 With --sequences prefill takes several prompts in one batch; with batch_invariant, where that
 changes no bit, decode takes a token of each. In other modes what is beside a prompt may change
-its rounding, and what was is recorded as prefilled_together. --repeats keeps the first place
-that differs as phases repeat_prefill and repeat_decode: those of a race change. --layers takes
-0,1,2,4,8 by default, as far as the model has them. --run-name is refused where a run has that
-name. With --replace-failed a run that failed, or that a killed process left, makes room.
+its rounding, and what was is recorded as prefilled_together.
+
+Up to three short prompts of a suite run again after all others (ran_again). Rows that come out
+otherwise fail the run as AMBIGUOUS: one prompt leaves something to the next, or there is a race.
+--repeats keeps the first place that differs as phases repeat_prefill and repeat_decode. With 0
+nothing runs again.
+
+--layers takes 0,1,2,4,8 by default, as far as the model has them. --run-name is refused where a
+run has that name. With --replace-failed a run that failed, or that a killed process left, makes
+room.
 
 Examples:
   greta-infer probe --suite b3_66_v2 --model tiny.gguf --db greta.db
@@ -102,9 +108,10 @@ Examples:
 )"},
       {"sweep", R"(
 Each combination is a run of experiment sweep whose name says the combination. KEY is backend,
-threads, mode, batch, seed, max-seq-len, decode-steps, suite, kv-cache or route.OP. The model is
-loaded once. Whatever can be refused is refused before the first run; when a later one fails or
-is stopped, those that ended stay and are printed. The exit status follows the worst verdict.
+threads, mode, batch, sequences, seed, max-seq-len, decode-steps, suite, kv-cache or route.OP. The
+model is loaded once. Whatever can be refused is refused before the first run; when a later one
+fails or is stopped, those that ended stay and are printed. The exit status follows the worst
+verdict.
 
 Example:
   greta-infer sweep --model tiny.gguf --vary batch=1,7 --vary route.lm_head=dot,gemm

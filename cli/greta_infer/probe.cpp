@@ -50,14 +50,25 @@ struct ProbeCommand {
 
 /// Refuses faults that none of the prompts can show.
 void check_faults(const ProbeJob& job, const Model& model) {
+  const ForwardOptions& forward = job.options.forward;
   std::vector<FaultScene> scenes;
+  int64_t longest = 0;  // so far
+  const auto add = [&](const ProbePrompt& prompt, int64_t n_steps, bool together) {
+    const int64_t n = std::ssize(prompt.tokens);
+    scenes.push_back(probe_scene(n, n_steps, forward.mode, job.options.selection));
+    scenes.back().after_longer = n < longest && !together;
+    longest = std::max(longest, n);
+  };
+  const bool together = forward.mode == Mode::kBatchInvariant;  // as far as they fit a batch
   for (const ProbePrompt& prompt : job.prompts) {
-    scenes.push_back(probe_scene(static_cast<int64_t>(prompt.tokens.size()),
-                                 prompt.decode_steps.value_or(job.options.decode_steps),
-                                 job.options.forward.mode, job.options.selection));
+    add(prompt, prompt.decode_steps.value_or(job.options.decode_steps), together);
   }
-  refuse_faults_without_effect(job.options.forward.faults, model.config(), job.options.selection,
-                               scenes);
+  if (job.options.repeats > 0) {
+    for (const ProbePrompt& prompt : job.prompts) {
+      if (prompt.again) add(prompt, 0, false);
+    }
+  }
+  refuse_faults_without_effect(forward.faults, model.config(), job.options.selection, scenes);
 }
 
 /// How far a probe has come, how fast it is, and what is left if it goes on so.
@@ -76,6 +87,7 @@ class ProbeProgress {
     if (together.size() == 1) what_ += ", " + together.front().name;
     progress_.show(what_ + ", " + counted(tokens_of(together), "token") + pace_);
   }
+  void begin_again() { what_ = "some prompts again"; }
   void show(const char* phase) { progress_.show(what_ + ", " + phase + " done" + pace_); }
   void end(std::span<const ProbePrompt> together) {
     prompts_done_ += std::ssize(together);
@@ -276,13 +288,14 @@ void end_run(RunQueue& queue, Session& session, bool identified) {
 }
 
 ProbeOutcome run_probe(ProbeJob job, Session& session) {
-  std::vector<int64_t> lengths;
+  std::vector<int64_t> n_tokens, lengths;
   for (const ProbePrompt& prompt : job.prompts) {
-    lengths.push_back(std::ssize(prompt.tokens) +
-                      prompt.decode_steps.value_or(job.options.decode_steps));
+    n_tokens.push_back(std::ssize(prompt.tokens));
+    lengths.push_back(n_tokens.back() + prompt.decode_steps.value_or(job.options.decode_steps));
   }
   if (lengths.empty()) throw std::invalid_argument("there is no prompt to probe");
   const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  for (const size_t number : prompts_to_run_again(n_tokens)) job.prompts[number].again = true;
   check_faults(job, session.model());
   ForwardOptions& forward = job.options.forward;
   GroupLimits limits{.sequences = job.options.sequences, .tokens = forward.max_batch};
@@ -316,6 +329,9 @@ ProbeOutcome run_probe(ProbeJob job, Session& session) {
     told.end(groups[i]);
     session.times().end(i == 0 ? "first prompt" : "other prompts");
   }
+  told.begin_again();
+  probe.run_again(*queue);
+  session.times().end("other prompts");
   progress.clear();
   end_run(*queue, session, identified);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;

@@ -45,12 +45,13 @@ struct ResolvedPrompts {
   std::vector<std::string> left_out;
 };
 
-ResolvedPrompts resolve_suite(const Suite& suite, int64_t n_steps, int64_t positions,
-                              int64_t max_batch, Session& session) {
+ResolvedPrompts resolve_suite(const Suite& suite, int64_t most_steps, int64_t positions,
+                              Session& session) {
   ResolvedPrompts resolved;
   for (const SuitePrompt& prompt : suite.prompts) {
+    const int64_t n_steps = std::min(prompt.most_steps, most_steps);
     ProbePrompt made{std::string(prompt.name), Sha256::hex_of(prompt.text),
-                     prompt_tokens(prompt, session.tokenizer(), max_batch)};
+                     prompt_tokens(prompt, session.tokenizer()), n_steps};
     const auto n = static_cast<int64_t>(made.tokens.size());
     if (suite.drops_prompts && n + n_steps > positions && n > 1) {
       std::fprintf(stderr,
@@ -108,13 +109,13 @@ ResolvedPrompts resolve_file(const std::string& file, int64_t n_steps, int64_t p
 
 /// The prompts of the command line, else those of the suite.
 ResolvedPrompts resolve_prompts(const ProbeArguments& arguments, const Suite* suite,
-                                int64_t positions, int64_t max_batch, Session& session) {
+                                int64_t positions, Session& session) {
   const int64_t n_steps = arguments.decode_steps;
   if (arguments.prompt.given()) {
     return {{resolve_prompt(arguments.prompt, arguments.name, n_steps, positions, session)}, {}};
   }
   if (suite == nullptr) return resolve_file(arguments.suite, n_steps, positions, session);
-  return resolve_suite(*suite, n_steps, positions, max_batch, session);
+  return resolve_suite(*suite, n_steps, positions, session);
 }
 
 void add_probe_prompt_options(CLI::App& command, ProbeArguments& arguments) {
@@ -151,8 +152,10 @@ void add_probe_options(CLI::App& command, ProbeArguments& arguments) {
       ->option_text("N")
       ->group("Tracing");
   command
-      .add_option("--repeats", arguments.repeats,
-                  "Run a prompt N times more that has a pair beyond rounding, to tell a race (2)")
+      .add_option(
+          "--repeats", arguments.repeats,
+          "Run a prompt N times more that has a pair beyond rounding, to tell a race (2). 0: "
+          "run no prompt again")
       ->check(CLI::Range(0, 100))
       ->option_text("N")
       ->group("Tracing");
@@ -223,8 +226,7 @@ ProbeJob resolve_job(const ProbeArguments& arguments, RunTargets targets, Sessio
       .targets = std::move(targets),
       .model = arguments.model,
       .left_out = {}};
-  ResolvedPrompts resolved =
-      resolve_prompts(arguments, suite, positions, job.options.forward.max_batch, session);
+  ResolvedPrompts resolved = resolve_prompts(arguments, suite, positions, session);
   job.prompts = std::move(resolved.prompts);
   job.left_out = std::move(resolved.left_out);
   job.setup.max_seq_len = positions;

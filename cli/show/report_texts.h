@@ -576,8 +576,8 @@ inline constexpr ReportText kTexts[] = {
 /// the view diagnosis.
 inline constexpr ReportText kTextsOfFindings[] = {
   {"UNSTABLE", "{0}'s row came out otherwise in {6} of {7} repeats of the prompt", "la fila de {0} salió distinta en {6} de {7} repeticiones del prompt"},
+  {"STATE", "{0}'s row is another one after other prompts, the same in {6} of {6} repeats", "la fila de {0} es otra después de otros prompts, la misma en {6} de {6} repeticiones"},
   {"UNSTABLE.rows", "{6} different rows of {0} at this place", "{6} filas distintas de {0} en este lugar"},
-  {"STATE", "{0}'s row is another one after other prompts, the same every time", "la fila de {0} es otra después de otros prompts, cada vez la misma"},
   {"RECORD_ONLY", "all that is computed from the row agrees (trace points: {6})", "todo lo que se calcula a partir de la fila coincide (puntos de traza: {6})"},
   {"ALL_NAN", "every value of {0}'s row is NaN", "todos los valores de la fila de {0} son NaN"},
   {"ALL_NAN.both", "every value of both rows is NaN", "todos los valores de ambas filas son NaN"},
@@ -624,7 +624,7 @@ struct FindingMeaning {
 };
 inline constexpr FindingMeaning kSpanishMeanings[] = {
   {"UNSTABLE", "una carrera, o memoria en la que otro escribe"},
-  {"STATE", "estado que deja un prompt: un búfer, una fila de la caché, un contador o una elección de kernel sin restablecer"},
+  {"STATE", "un búfer, una fila de la caché o un número que guarda lo que dejó otro prompt"},
   {"RECORD_ONLY", "la traza: la fila se capturó demasiado pronto, demasiado tarde o de otro búfer"},
   {"ALL_NAN", "lee lo que nadie escribió (un búfer, una fila de la caché, una ranura tras la última) o desborda"},
   {"SOME_NAN", "un desbordamiento, como el de una exponencial sin su máximo, o filas o cabezas sueltas que nadie escribió"},

@@ -45,7 +45,7 @@ struct Batch {
   bool keep_kv = true;   ///< false: K and V are computed and traced, the cache stays as it is
   int64_t n_logits = 1;  ///< logits of the last n_logits tokens; of several sequences 1, of each
   int64_t step = 0;      ///< of decode, and
-  int64_t n_prompt = 0;  ///< tokens of the prompt: what the onset of a fault goes by
+  int64_t n_prompt = 0;  ///< tokens of the (longest) prompt: what the onset of a fault goes by
   int64_t repeat = 0;    ///< how often the prompt ran before: a race comes out otherwise
 
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }

@@ -14,6 +14,8 @@ constexpr std::array<FaultInfo, kFaultKinds> kCatalogue{{
      "RoPE turns by the position plus MAGNITUDE (1 or -1)"},
     {FaultKind::kRopeTheta, "rope_theta", TracePoint::kQPostRope, 0.5, false,
      "RoPE base frequency times MAGNITUDE"},
+    {FaultKind::kRopeThetaKept, "rope_theta_kept", TracePoint::kQPostRope, 0.5, false,
+     "RoPE base frequency times MAGNITUDE, kept from any longer prompt that ran before"},
     {FaultKind::kRopePairing, "rope_pairing", TracePoint::kQPostRope, 1, false,
      "RoPE pairs i with i + d/2 instead of 2i with 2i + 1, or the other way round"},
     {FaultKind::kKvWrongSlot, "kv_wrong_slot", TracePoint::kKCache, 1, false,
@@ -121,6 +123,7 @@ void check_magnitude(std::string_view text, const Fault& fault) {
       if (!whole || m < 1 || m > 1e6) refuse(text, "its magnitude is a whole number from 1 on");
       return;
     case FaultKind::kRopeTheta:
+    case FaultKind::kRopeThetaKept:
     case FaultKind::kRmsNormEps:
       if (m <= 0) refuse(text, "its magnitude is a factor above 0");
       return;

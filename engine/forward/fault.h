@@ -19,6 +19,7 @@ namespace greta {
 enum class FaultKind : uint8_t {
   kRopePosOffByOne,    ///< position + magnitude
   kRopeTheta,          ///< theta · magnitude
+  kRopeThetaKept,      ///< theta · magnitude once a longer prompt has run
   kRopePairing,        ///< halves instead of neighbours, or neighbours instead of halves
   kKvWrongSlot,        ///< K and V written `magnitude` rows further
   kKvHeadStride,       ///< K heads read head_dim + magnitude values apart

@@ -45,7 +45,7 @@ Planner::Planner(const Model& model, const Backend& backend, RouteTable routes, 
       cache_rows_(cache_rows) {
   for (const Fault& fault : faults_.all()) {
     check_fault(fault, model.config(), backend);
-    if (fault.kind == FaultKind::kRopeTheta) {
+    if (fault.kind == FaultKind::kRopeTheta || fault.kind == FaultKind::kRopeThetaKept) {
       inv_freq_of_theta_[fault.magnitude] = model.inv_freq_with_theta(fault.magnitude);
     }
   }
@@ -79,9 +79,9 @@ void Planner::inject(const Batch& batch, int layer, LayerPlan& plan) const {
   plan.attn_norm_eps *= static_cast<float>(fault(FaultKind::kRmsNormEps).value_or(1));
   plan.query_scale = static_cast<float>(fault(FaultKind::kQuantScale).value_or(1));
   plan.rope_shift = whole(FaultKind::kRopePosOffByOne);
-  if (const auto factor = fault(FaultKind::kRopeTheta)) {
-    plan.rope.inv_freq = inv_freq_of_theta_.at(*factor);
-  }
+  std::optional<double> theta = fault(FaultKind::kRopeTheta);
+  if (!theta && longest_prompt_ > batch.n_prompt) theta = fault(FaultKind::kRopeThetaKept);
+  if (theta) plan.rope.inv_freq = inv_freq_of_theta_.at(*theta);
   if (fault(FaultKind::kRopePairing)) plan.rope.pairing = other(plan.rope.pairing);
   plan.cache_shift = whole(FaultKind::kKvWrongSlot);
   plan.stale_tail = fault(FaultKind::kStaleKvTail).has_value();
@@ -101,12 +101,13 @@ void Planner::inject(const Batch& batch, int layer, LayerPlan& plan) const {
   plan.race_seed = race_seed(layer, batch.repeat);
 }
 
-std::vector<LayerPlan> Planner::layers(const Batch& batch) const {
+std::vector<LayerPlan> Planner::layers(const Batch& batch) {
   std::vector<LayerPlan> plans(static_cast<size_t>(model_.config().n_layers), correct(batch));
   for (size_t i = 0; i < plans.size(); ++i) {
     plans[i].shape.window = model_.config().window_of(i);
     if (!faults_.all().empty()) inject(batch, static_cast<int>(i), plans[i]);
   }
+  longest_prompt_ = std::max(longest_prompt_, batch.n_prompt);
   return plans;
 }
 

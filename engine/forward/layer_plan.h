@@ -48,7 +48,8 @@ class Planner {
   Planner(const Model& model, const Backend& backend, RouteTable routes, FaultSet faults,
           int64_t cache_rows);
 
-  std::vector<LayerPlan> layers(const Batch& batch) const;
+  /// Of the next batch. A correct engine's plan depends on nothing before it.
+  std::vector<LayerPlan> layers(const Batch& batch);
   /// Route of an operation, with an injected lm_head_route taken into account.
   Route route(Op op, bool decode, const Moment& at) const;
 
@@ -62,6 +63,7 @@ class Planner {
   FaultSet faults_;
   int64_t cache_rows_;
   std::map<double, std::vector<double>> inv_freq_of_theta_;  // by magnitude of the fault
+  int64_t longest_prompt_ = 0;                               // of the batches so far
 };
 
 /// Queries, keys and values of normed rows x, [tokens, dim], as RoPE and the cache take them: the

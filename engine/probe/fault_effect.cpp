@@ -16,7 +16,8 @@ bool touches_cache(FaultKind kind) {
 }
 
 bool turns(FaultKind kind) {
-  return kind == FaultKind::kRopeTheta || kind == FaultKind::kRopePairing;
+  return kind == FaultKind::kRopeTheta || kind == FaultKind::kRopeThetaKept ||
+         kind == FaultKind::kRopePairing;
 }
 
 /// Why a fault is none in this model, wherever it is.
@@ -32,6 +33,7 @@ std::string why_not_in(const ModelConfig& c, const Fault& fault) {
     case FaultKind::kVLayoutTransposed:
       return c.n_kv_heads == 1 ? kv_heads : "";
     case FaultKind::kRopeTheta:
+    case FaultKind::kRopeThetaKept:
       if (fault.magnitude == 1) return "a factor of 1";
       [[fallthrough]];
     case FaultKind::kRopePairing:
@@ -151,6 +153,9 @@ std::optional<int64_t> last_traced(const FaultScene& scene, bool decode,
 std::string why_not_on(const FaultScene& scene, bool decode, const Fault& fault,
                        const ModelConfig& config, const TraceSelection& selection) {
   const std::string side = decode ? "decode" : "prefill";
+  if (fault.kind == FaultKind::kRopeThetaKept && !scene.after_longer) {
+    return "no longer prompt runs before this one";
+  }
   if (decode && touches_cache(fault.kind) && !scene.decode_stores) {
     return "in kv_aligned decode leaves the K and V rows to prefill";
   }

@@ -22,8 +22,9 @@ struct FaultScene {
   int64_t end = 0;             ///< first position that decode does not reach
   bool prefills_all = false;   ///< what is decoded is prefilled as well
   bool decode_stores = false;  ///< K and V of the tokens that are decoded and traced
+  bool after_longer = false;   ///< it runs after a longer prompt
 };
-/// Of Probe::run().
+/// Of Probe::run(), and where n_steps is 0 of run_again().
 FaultScene probe_scene(int64_t n_prompt, int64_t n_steps, Mode mode,
                        const TraceSelection& selection);
 /// Of Generator::run().

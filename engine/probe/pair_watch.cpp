@@ -63,6 +63,31 @@ void RestOfRows::rows(size_t prompt, std::vector<TraceRecord> rows) {
   if (!rows.empty()) sink_.rows(prompt, std::move(rows));
 }
 
+void RowHashes::add(std::span<const TraceRecord> rows) {
+  for (const TraceRecord& row : rows) {
+    if (!is_paired(row.phase)) continue;
+    hashes_.emplace(std::pair(place_of_row(row), is_decode(row.phase)), row.fingerprint.hash);
+  }
+}
+
+bool RowHashes::agree_with(const TraceRecord& row) const {
+  const auto found = hashes_.find({place_of_row(row), is_decode(row.phase)});
+  return found == hashes_.end() || found->second == row.fingerprint.hash;
+}
+
+void ChangedRows::rows(size_t prompt, std::vector<TraceRecord> rows) {
+  std::erase_if(rows, [this](const TraceRecord& row) {
+    return !is_paired(row.phase) || before_.agree_with(row);
+  });
+  if (rows.empty()) return;
+  for (TraceRecord& row : rows) {
+    row.difference = nullptr;  // it is not of the pair that is judged
+    const PairPlace place = place_of_row(row);
+    first_ = first_ ? std::min(*first_, place) : place;
+  }
+  sink_.rows(prompt, std::move(rows));
+}
+
 void RepeatedRows::rows(size_t prompt, std::vector<TraceRecord> rows) {
   std::vector<TraceRecord> kept;
   for (TraceRecord& row : rows) {

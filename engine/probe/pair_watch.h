@@ -12,7 +12,8 @@
 #include "engine/run/trace_sink.h"
 #include "kernels/fingerprint/fingerprint.h"
 
-// Finds pairs beyond rounding while a probe runs, so that their prompt runs again.
+// Finds pairs beyond rounding, and rows that come out otherwise in another run of their prompt,
+// while a probe runs, so that the prompt runs again.
 
 namespace greta {
 
@@ -65,7 +66,6 @@ class RestOfRows final : public TraceSink {
   size_t begin_prompt(const PromptRecord&) override { return 0; }
   void rows(size_t prompt, std::vector<TraceRecord> rows) override;
   void readout(size_t, const ReadoutRecord&) override {}
-  void attribute(const std::string&, const std::string&) override {}
   void end(bool) override {}
 
  private:
@@ -73,11 +73,42 @@ class RestOfRows final : public TraceSink {
   TraceSink& sink_;
 };
 
+/// Hashes of the rows of both sides of a prompt.
+class RowHashes {
+ public:
+  void add(std::span<const TraceRecord> rows);
+  /// False if there is a row of that place and side with other values.
+  bool agree_with(const TraceRecord& row) const;
+
+ private:
+  std::map<std::pair<PairPlace, bool>, uint64_t> hashes_;  // true: of decode
+};
+
+/// Gives another sink the rows of both sides that are not what they were, and nothing else.
+class ChangedRows final : public TraceSink {
+ public:
+  ChangedRows(const RowHashes& before, TraceSink& sink) : before_(before), sink_(sink) {}
+
+  /// The first in forward order.
+  const std::optional<PairPlace>& first() const { return first_; }
+
+  size_t begin_prompt(const PromptRecord&) override { return 0; }
+  void rows(size_t prompt, std::vector<TraceRecord> rows) override;
+  void readout(size_t, const ReadoutRecord&) override {}
+  void end(bool) override {}
+
+ private:
+  const RowHashes& before_;
+  TraceSink& sink_;
+  std::optional<PairPlace> first_;
+};
+
 /// Gives another sink the rows of one place as those of a repeat, and nothing else.
 class RepeatedRows final : public TraceSink {
  public:
-  /// number: of the repeat, from 1; the step of its rows.
-  RepeatedRows(const PairPlace& place, int64_t number, TraceSink& sink)
+  /// number: of the repeat, from 1; the step of its rows. Even: it ran after the prompts that the
+  /// first run of its prompt came after. Odd: after others.
+  RepeatedRows(const std::optional<PairPlace>& place, int64_t number, TraceSink& sink)
       : place_(place), number_(number), sink_(sink) {}
 
   size_t begin_prompt(const PromptRecord&) override { return 0; }
@@ -87,7 +118,7 @@ class RepeatedRows final : public TraceSink {
   void end(bool) override {}
 
  private:
-  PairPlace place_;
+  std::optional<PairPlace> place_;  // nothing: no row is given
   int64_t number_;
   TraceSink& sink_;
 };

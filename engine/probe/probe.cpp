@@ -30,8 +30,10 @@ ProbeOptions checked(ProbeOptions options, const ModelConfig& config, int64_t ca
 /// Of several prompts that are computed together all faults begin at the same time: at once.
 int64_t most_sequences(const ProbeOptions& options) {
   const std::span<const Fault> faults = options.forward.faults.all();
-  const bool late = std::any_of(faults.begin(), faults.end(), [](const Fault& fault) {
-    return fault.onset.pos > 0 || fault.onset.step > 0 || fault.onset.n_prompt > 0;
+  const bool late = std::any_of(faults.begin(), faults.end(), [&](const Fault& fault) {
+    const bool waits = fault.kind == FaultKind::kRopeThetaKept &&
+                       options.forward.mode != Mode::kBatchInvariant;  // it runs again alone there
+    return waits || fault.onset.pos > 0 || fault.onset.step > 0 || fault.onset.n_prompt > 0;
   });
   return late ? 1 : options.sequences;
 }
@@ -41,6 +43,14 @@ std::string names_of(std::span<const ProbePrompt> prompts) {
   for (const ProbePrompt& prompt : prompts) names.push_back(prompt.name);
   return names.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
+
+class ToNobody final : public TraceSink {
+ public:
+  size_t begin_prompt(const PromptRecord&) override { return 0; }
+  void rows(size_t, std::vector<TraceRecord>) override {}
+  void readout(size_t, const ReadoutRecord&) override {}
+  void end(bool) override {}
+};
 
 /// Rows that the cache has for prompts that are computed together.
 int64_t shared_rows(const ProbeOptions& options) {
@@ -85,31 +95,35 @@ void Probe::repeat_beyond(std::vector<double> tolerances) {
 }
 
 void Probe::run(std::span<const ProbePrompt> together, TraceSink& sink) {
-  shares_ = together.size() > 1;
   pending_.clear();
   std::vector<Member> all = members_of(together);
+  const bool any_again = std::ranges::any_of(together, &ProbePrompt::again);
   for (Member& member : all) {
+    if (is_invariant() ? member.prompt->again : any_again) member.hashes.emplace();
     member.sink = &sink;
     const ProbePrompt& prompt = *member.prompt;
     member.of_run = sink.begin_prompt({prompt.name, prompt.text_sha256, prompt.tokens,
                                        options_.selection.plan(model_.config().n_layers)});
   }
-  if (shares_ && !is_invariant()) sink.attribute("prefilled_together", names_of(together));
+  if (all.size() > 1 && !is_invariant()) sink.attribute("prefilled_together", names_of(together));
   repeat_ = 0;
   run_once(all);
   trace_rest(all, sink);
   repeat_failing(all, sink);
+  keep_for_again(all);
+  last_.assign(together.begin(), together.end());
 }
 
 std::vector<Probe::Member> Probe::members_of(std::span<const ProbePrompt> together) const {
+  const bool share = together.size() > 1;
   std::vector<Member> all;
-  int64_t row = shares_ ? cache_.rows() : 0;
+  int64_t row = share ? cache_.rows() : 0;
   for (const ProbePrompt& prompt : together) {
     Member& member = all.emplace_back();
     member.prompt = &prompt;
     member.number = all.size() - 1;
     member.cache_row = row;
-    member.cache_rows = shares_ ? member.n_prompt() + n_steps_of(prompt) + 1 : cache_.rows();
+    member.cache_rows = share ? member.n_prompt() + n_steps_of(prompt) + 1 : cache_.rows();
     member.watch = watch_;
     row += member.cache_rows;
   }
@@ -145,6 +159,7 @@ void Probe::repeat_failing(std::vector<Member>& all, TraceSink& sink) {
   const auto fails = [](const Member& member) { return member.watch.first().has_value(); };
   if (std::none_of(all.begin(), all.end(), fails)) return;
   for (repeat_ = 1; repeat_ <= options_.repeats; ++repeat_) {
+    if (repeat_ % 2 == 0) run_last();
     std::deque<RepeatedRows> repeated;
     for (Member& member : all) {
       const std::optional<PairPlace>& failing = member.watch.first();
@@ -155,9 +170,71 @@ void Probe::repeat_failing(std::vector<Member>& all, TraceSink& sink) {
   repeat_ = 0;
 }
 
+/// Runs the prompts once more that ran before, for what they leave behind.
+void Probe::run_last() {
+  if (last_.empty()) return;
+  std::vector<Member> all = members_of(last_);
+  ToNobody nobody;
+  for (Member& member : all) member.sink = &nobody;
+  run_once(all);
+}
+
+/// What has to be known of prompts that run again.
+void Probe::keep_for_again(std::vector<Member>& all) {
+  const auto add = [&](std::span<Member> members) {
+    const auto passes = [](const Member& member) { return member.hashes && !member.watch.first(); };
+    if (!std::ranges::all_of(members, passes)) return;
+    Again& one = again_.emplace_back();
+    for (Member& member : members) {
+      one.prompts.push_back(*member.prompt);
+      one.prompts.back().decode_steps = 0;
+      one.of_run.push_back(member.of_run);
+      one.hashes.push_back(*std::move(member.hashes));
+    }
+  };
+  if (!is_invariant()) return add(all);
+  for (Member& member : all) add({&member, 1});
+}
+
+/// sinks: of each prompt.
+template <class Sinks>
+void Probe::repeat(const Again& one, Sinks& sinks) {
+  std::vector<Member> all = members_of(one.prompts);
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].of_run = one.of_run[i];
+    all[i].sink = &sinks[i];
+  }
+  run_once(all);
+}
+
+void Probe::run_again(TraceSink& sink) {
+  if (options_.repeats == 0) again_.clear();
+  for (; !again_.empty(); again_.pop_back()) {
+    const Again& one = again_.back();
+    sink.attribute("ran_again", names_of(one.prompts));
+    std::deque<ChangedRows> changed;
+    for (const RowHashes& hashes : one.hashes) changed.emplace_back(hashes, sink);
+    repeat_ = 1;  // odd, since it comes after others than at first
+    repeat(one, changed);
+    const bool any_changed = std::ranges::any_of(
+        changed, [](const ChangedRows& rows) { return rows.first().has_value(); });
+    for (int64_t i = 0; i < options_.repeats && any_changed; ++i) {
+      repeat_ += 2;
+      run_last();
+      std::deque<RepeatedRows> repeated;
+      for (const ChangedRows& rows : changed) repeated.emplace_back(rows.first(), repeat_, sink);
+      repeat(one, repeated);
+    }
+    last_ = one.prompts;
+  }
+  repeat_ = 0;
+}
+
 /// All that is computed for prompts. Of one that nothing is wanted of, only what the others are
 /// computed with.
 void Probe::run_once(std::vector<Member>& all) {
+  shares_ = all.size() > 1;
+  longest_ = std::ranges::max_element(all, {}, &Member::n_prompt)->n_prompt();
   tracer_.forget_kept();
   std::vector<int64_t> not_kept;
   Members every, wanted;
@@ -340,7 +417,7 @@ void Probe::compute(std::span<const Part> parts, const Pass& pass, bool traced) 
                     .decode = pass.decode,
                     .keep_kv = pass.keep_kv,
                     .step = pass.step,
-                    .n_prompt = parts.front().member->n_prompt(),
+                    .n_prompt = longest_,
                     .repeat = repeat_};
   if (!traced) return forward_.run(batch, nullptr);
   tracer_.begin(sequences, pass.last, pass.others, pass.step);
@@ -387,6 +464,7 @@ void Probe::hand_over() {
   for (size_t i = 0; i < batch.members.size(); ++i) {
     Member& member = *batch.members[i];
     if (repeat_ == 0) member.watch.look(rows[i]);
+    if (repeat_ == 0 && member.hashes) member.hashes->add(rows[i]);
     if (member.sink != nullptr) member.sink->rows(member.of_run, std::move(rows[i]));
   }
   if (batch.readouts.empty()) return;

@@ -68,8 +68,9 @@ struct ProbeOptions {
   /// Memory of the backend for rows of the side that comes first, so that each pair is compared
   /// value by value; what does not fit is not.
   int64_t kept_bytes = int64_t{256} << 20;
-  int64_t repeats =
-      kDefaultRepeats;  ///< how often a prompt runs again that has a pair beyond rounding
+  /// How often a prompt runs again that has a pair beyond rounding, or comes out otherwise in
+  /// run_again(). 0: nothing runs again.
+  int64_t repeats = kDefaultRepeats;
   /// Prompts that are computed together at most, as far as their tokens, with those decoded after
   /// them, fit a batch. Where a fault begins at a place, each is by itself.
   int64_t sequences = 1;
@@ -81,6 +82,7 @@ struct ProbePrompt {
   std::string text_sha256;      ///< empty when given as ids
   std::vector<int32_t> tokens;  ///< at least one
   std::optional<int64_t> decode_steps = {};
+  bool again = false;  ///< Probe::run_again() has it
 };
 
 /// The same token at the same position, once by prefill and once by decode, into a trace sink.
@@ -101,6 +103,9 @@ struct ProbePrompt {
 /// for else decode is to be what it is of one token. What the sink is told of a prompt does not
 /// depend on the others.
 ///
+/// Prompts are nothing to each other, so one of them has the same rows whatever ran before it.
+/// run_again() tries that with some.
+///
 /// The two rows of a pair are compared value by value on the device: the record of the second one
 /// has their difference.
 class Probe {
@@ -116,12 +121,19 @@ class Probe {
 
   /// A prompt with a pair beyond these relative L2 distances (by TracePoint; in batch_invariant
   /// with one that differs at all) runs again, and the sink is given the rows of its first such
-  /// place as those of a repeat: those of a race change. Without this none does.
+  /// place as those of a repeat. Those of a race change. Of two repeats the first comes after the
+  /// prompt itself, and the second after what the prompt had come after. Without this none does.
   void repeat_beyond(std::vector<double> tolerances);
 
   void run(const ProbePrompt& prompt, TraceSink& sink) { run({&prompt, 1}, sink); }
   /// Prompts that are computed together: one of groups(). The sink is told of all first.
   void run(std::span<const ProbePrompt> together, TraceSink& sink);
+
+  /// Runs those of ProbePrompt::again that pass once more, after all others, up to decode0: in
+  /// batch_invariant alone, else with those that they were computed with. The sink is given what
+  /// rows come out otherwise as rows of the prompt, which are then ambiguous, and where there are
+  /// any, repeats of the first such place.
+  void run_again(TraceSink& sink);
 
   /// A suite's prompts in their order, as many together as may be.
   std::vector<std::span<const ProbePrompt>> groups(std::span<const ProbePrompt> suite) const;
@@ -136,6 +148,7 @@ class Probe {
     std::vector<int32_t> tokens;            ///< its own, and those decoded after it
     TraceSink* sink = nullptr;              ///< nullptr: nothing is wanted of it
     PairWatch watch;
+    std::optional<RowHashes> hashes = {};  ///< if it is to run again
 
     int64_t n_prompt() const { return static_cast<int64_t>(prompt->tokens.size()); }
     int64_t end() const { return static_cast<int64_t>(tokens.size()); }
@@ -169,10 +182,20 @@ class Probe {
     std::vector<Readout> readouts;
     Forward::TopRead tops;
   };
+  /// Prompts that have run, and are to run again together.
+  struct Again {
+    std::vector<ProbePrompt> prompts;
+    std::vector<size_t> of_run;
+    std::vector<RowHashes> hashes;
+  };
   std::vector<Member> members_of(std::span<const ProbePrompt> together) const;
   void run_once(std::vector<Member>& all);
   void trace_rest(std::vector<Member>& all, TraceSink& sink);
+  void run_last();
   void repeat_failing(std::vector<Member>& all, TraceSink& sink);
+  void keep_for_again(std::vector<Member>& all);
+  template <class Sinks>
+  void repeat(const Again& one, Sinks& sinks);
   void decode_all(const Members& members);
   void generate(Members members, bool traced);
   void verify(std::vector<Member>& all);
@@ -202,8 +225,11 @@ class Probe {
   std::optional<HeadProbe> head_probe_;
   PairWatch watch_;  ///< that of every prompt begins as this one
   std::deque<Pending> pending_;
+  std::vector<ProbePrompt> last_;  ///< what ran before
+  std::vector<Again> again_;
   int64_t repeat_ = 0;   ///< which one is in progress; 0: the run that is judged
   bool shares_ = false;  ///< several prompts are computed together
+  int64_t longest_ = 0;  ///< tokens of the longest of them
 };
 
 }  // namespace greta

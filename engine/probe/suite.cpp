@@ -22,12 +22,18 @@ constexpr std::string_view kLongText =
 const std::vector<Suite>& all_suites() {
   static const std::vector<SuitePrompt> drift_prompts{
       {"p0_short", "Hi", 0}, {"p6_len_16", kLongText, 16}, {"p6_len_32", kLongText, 32}};
-  // One token; one beside what kernels take at once, and one more; many; more than a batch.
+  // One token; every remainder of 8; what kernels take at once, and one more; more than two
+  // batches. What is decoded after a prompt has it prefilled once more: after the longest, nothing
+  // is.
   static const std::vector<SuitePrompt> lengths{
-      {"len_1", kLongText, 1},     {"len_2", kLongText, 2},     {"len_3", kLongText, 3},
-      {"len_16", kLongText, 16},   {"len_17", kLongText, 17},   {"len_32", kLongText, 32},
-      {"len_33", kLongText, 33},   {"len_43", kLongText, 43},   {"len_97", kLongText, 97},
-      {"len_129", kLongText, 129}, {"len_300", kLongText, 300}, {"over_batch", kLongText, 0, true}};
+      {"len_1", kLongText, 1},        {"len_2", kLongText, 2},
+      {"len_3", kLongText, 3},        {"len_5", kLongText, 5},
+      {"len_6", kLongText, 6},        {"len_7", kLongText, 7},
+      {"len_13", kLongText, 13},      {"len_16", kLongText, 16},
+      {"len_17", kLongText, 17},      {"len_32", kLongText, 32, 4},
+      {"len_33", kLongText, 33, 4},   {"len_43", kLongText, 43, 4},
+      {"len_97", kLongText, 97, 4},   {"len_129", kLongText, 129, 0},
+      {"len_300", kLongText, 300, 0}, {"len_1030", kLongText, 1030, 0}};
   static const std::vector<Suite> suites{
       {"default",
        "prefill versus decode of the same token, every trace point, at many lengths",
@@ -131,10 +137,9 @@ const Suite& find_suite(std::string_view name) {
   throw std::invalid_argument("no suite '" + std::string(name) + "'; there are " + known);
 }
 
-std::vector<int32_t> prompt_tokens(const SuitePrompt& prompt, const Tokenizer& tokenizer,
-                                   int64_t max_batch) {
+std::vector<int32_t> prompt_tokens(const SuitePrompt& prompt, const Tokenizer& tokenizer) {
   std::vector<int32_t> ids = tokenizer.encode(prompt.text, true, true);
-  const auto n = static_cast<size_t>(prompt.over_batch ? max_batch + 1 : prompt.n_tokens);
+  const auto n = static_cast<size_t>(prompt.n_tokens);
   std::string text(prompt.text);
   for (size_t before = 0; ids.size() > before && ids.size() < n;) {
     before = ids.size();
@@ -174,6 +179,23 @@ SuiteFile read_suite_file(const std::filesystem::path& file, int64_t vocab) {
   }
   if (in.bad()) throw std::invalid_argument("suite " + file.string() + " cannot be read");
   return suite;
+}
+
+std::vector<size_t> prompts_to_run_again(std::span<const int64_t> lengths) {
+  constexpr size_t kMost = 3;
+  if (lengths.size() < 2) return {};
+  std::vector<size_t> order(lengths.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(lengths[a] < 2, lengths[a]) < std::pair(lengths[b] < 2, lengths[b]);
+  });
+  const int64_t all = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  int64_t tokens = 0;
+  size_t n = 0;
+  while (n < std::min(kMost, order.size()) && (tokens += lengths[order[n]]) <= all / 8) ++n;
+  order.resize(std::max<size_t>(n, 1));
+  std::sort(order.begin(), order.end());
+  return order;
 }
 
 std::vector<size_t> group_sizes(std::span<const int64_t> lengths, const GroupLimits& limits) {

@@ -21,8 +21,8 @@ namespace greta {
 struct SuitePrompt {
   std::string_view name;  ///< p6_len_16
   std::string_view text;
-  int64_t n_tokens = 0;     ///< cut to as many, BOS included; 0: as long as it is
-  bool over_batch = false;  ///< cut to one token more than prefill takes at once
+  int64_t n_tokens = 0;                   ///< cut to as many, BOS included; 0: as long as it is
+  int64_t most_steps = kMaxModelContext;  ///< tokens that are decoded after it, at most
 };
 
 /// A fixed set of prompts and trace points.
@@ -40,10 +40,9 @@ std::span<const Suite> suites();
 const Suite& find_suite(std::string_view name);
 
 /// Token ids of a suite's prompt: with BOS where the model has one, cut to its length, the text
-/// repeated where it is too short for that. max_batch: tokens that prefill takes at once. Throws
-/// std::invalid_argument when the tokenizer gives fewer tokens than the prompt needs, or none.
-std::vector<int32_t> prompt_tokens(const SuitePrompt& prompt, const Tokenizer& tokenizer,
-                                   int64_t max_batch = 0);
+/// repeated where it is too short for that. Throws std::invalid_argument when the tokenizer gives
+/// fewer tokens than the prompt needs, or none.
+std::vector<int32_t> prompt_tokens(const SuitePrompt& prompt, const Tokenizer& tokenizer);
 
 /// A prompt of a suite's file, as text or as ids.
 struct FilePrompt {
@@ -63,6 +62,11 @@ struct SuiteFile {
 
 /// vocab: ids that there are. Throws std::invalid_argument when the file cannot be read.
 SuiteFile read_suite_file(const std::filesystem::path& file, int64_t vocab);
+
+/// Numbers of a suite's prompts that run again after all others: the shortest that have two tokens
+/// or more. Several as long as they are an eighth of all tokens at most; none of a single prompt.
+/// lengths: their tokens.
+std::vector<size_t> prompts_to_run_again(std::span<const int64_t> lengths);
 
 /// Sequences that a batch has at most where nobody says how many: more gain nothing.
 inline constexpr int64_t kMostSequences = 64;

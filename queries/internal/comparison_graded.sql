@@ -30,9 +30,10 @@ FROM (
           WHEN x.run_id IS NULL OR y.run_id IS NULL THEN CASE WHEN e.kind = 'input' AND EXISTS (
             SELECT 1 FROM edge k WHERE k.to_id = e.from_id AND k.passes = 'stored') THEN u.ulp END
           WHEN x.hash = y.hash THEN 0.0
-          WHEN e.passes = 'absolute' THEN coalesce(d.max_abs, 4 * max(ifnull(abs(x.min), 0), ifnull(abs(x.max), 0))
-              * (SELECT p.rel_l2 FROM sketch_pair p WHERE p.x_id = x.sketch_id AND p.y_id = y.sketch_id))
-          ELSE coalesce(d.rel_l2, (SELECT p.rel_l2 FROM sketch_pair p WHERE p.x_id = x.sketch_id AND p.y_id = y.sketch_id)) END, 0) + CASE WHEN e.passes = 'stored' THEN u.ulp ELSE 0 END)
+          ELSE coalesce(CASE e.passes WHEN 'absolute' THEN d.max_abs ELSE d.rel_l2 END,
+            CASE e.passes WHEN 'absolute' THEN 4 * max(ifnull(abs(x.min), 0), ifnull(abs(x.max), 0)) ELSE 1 END
+            * (SELECT sqrt(max(0, p.xx - 2 * p.xy + p.yy) / max(p.xx, p.yy)) FROM sketch_pair p
+               WHERE p.x_id = x.sketch_id AND p.y_id = y.sketch_id)) END, 0) + CASE WHEN e.passes = 'stored' THEN u.ulp ELSE 0 END)
       FROM edge e
       -- greatest distance, relative, of two neighbours in the type that the cache of one of the runs has
       CROSS JOIN (

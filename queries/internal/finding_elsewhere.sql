@@ -68,25 +68,31 @@ WHERE f.side = 1 AND f.point IN ('k_cache_rows', 'v_cache_rows') AND f.pos_id > 
   WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (0, 1) AND o.pos_id = f.pos_id
     AND o.layer = f.layer AND o.tensor_id = c.id)
 UNION ALL
--- several rows of one side, and repeats of the prompt
+-- several rows of one side, and repeats of the prompt: an even one comes after the prompts that the first run came
+-- after, an odd one after others. Of two results one that goes by what came before is STATE
 SELECT
-  g.run, g.prompt, g.layer, g.tensor, CASE WHEN g.rows > 1 OR g.others > 0 THEN 'UNSTABLE' ELSE 'REPEATED' END,
-  CASE WHEN g.rows > 1 OR g.others > 0 THEN g.side_name END, NULL, NULL, NULL, NULL, NULL,
-  CASE WHEN g.others > 0 THEN g.others WHEN g.rows > 1 THEN g.rows ELSE g.repeats END,
-  CASE WHEN g.others > 0 THEN g.repeats END, NULL, NULL, g.pos_id, g.run_id, g.prompt_id, 3 - g.side
+  g.run, g.prompt, g.layer, g.tensor, CASE g.kind WHEN 0 THEN 'REPEATED' WHEN 1 THEN 'STATE' ELSE 'UNSTABLE' END,
+  iif(g.kind > 0, g.side_name, NULL), NULL, NULL, NULL, NULL, NULL,
+  CASE WHEN g.kind = 0 THEN g.repeats WHEN g.kind = 1 THEN g.after_others WHEN g.repeats > 0 THEN g.others ELSE g.hashes END,
+  iif(g.kind > 0, nullif(g.repeats, 0), NULL), NULL, NULL, g.pos_id, g.run_id, g.prompt_id, 1 - g.side
 FROM (
-  SELECT
-    f.*, (SELECT count(DISTINCT o.hash) FROM trace_row o
-     WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side = f.side AND o.pos_id = f.pos_id AND o.layer = f.layer
-       AND o.tensor_id = f.tensor_id AND o.token_id IS f.token_id) AS rows,
-    (SELECT count(*) FROM trace_row o
-     WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side = 2 AND o.pos_id = f.pos_id AND o.layer = f.layer
-       AND o.tensor_id = f.tensor_id AND o.phase_id = p.id) AS repeats, (SELECT count(*) FROM trace_row o
-     WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side = 2 AND o.pos_id = f.pos_id AND o.layer = f.layer
-       AND o.tensor_id = f.tensor_id AND o.phase_id = p.id AND o.hash IS NOT f.hash) AS others
-  FROM failing_row f
-  LEFT JOIN phase p ON p.name = 'repeat_' || f.side_name) g
-WHERE g.rows > 1 OR g.repeats > 0
+  SELECT s.*, max(s.kind) OVER (PARTITION BY s.run_id, s.run, s.prompt_id, s.prompt, s.pos_id, s.layer, s.tensor_id) AS worst
+  FROM (
+    SELECT
+      f.*, sum(o.side = 2) AS repeats, sum(o.side = 2 AND o.step % 2) AS after_others,
+      sum(o.side = 2 AND o.hash IS NOT f.hash) AS others, count(DISTINCT o.hash) AS hashes,
+      CASE WHEN count(DISTINCT o.hash) < 2 THEN 0
+        WHEN count(*) > 2 AND count(DISTINCT o.hash) = 2 AND count(DISTINCT iif(o.side = 2 AND o.step % 2, o.hash, NULL)) = 1
+          AND max(iif(o.side = 2 AND o.step % 2, o.hash IS NOT f.hash, o.side < 2 AND o.hash IS NOT f.hash))
+          AND NOT max(o.side = 2 AND o.step % 2 = 0 AND o.hash IS NOT f.hash) THEN 1
+        ELSE 2 END AS kind
+    FROM failing_row f
+    CROSS JOIN trace_row o ON o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (f.side, 2) AND o.pos_id = f.pos_id
+      AND o.layer = f.layer AND o.tensor_id = f.tensor_id AND o.token_id IS f.token_id
+      AND (o.side < 2 OR o.phase_id = (SELECT p.id FROM phase p WHERE p.name = 'repeat_' || f.side_name))
+    GROUP BY f.run_id, f.run, f.prompt_id, f.prompt, f.pos_id, f.layer, f.tensor_id, f.side
+    HAVING sum(o.side = 2) > 0 OR count(DISTINCT o.hash) > 1) s) g
+WHERE g.kind = g.worst
 UNION ALL
 -- positions, and lengths of prompts, up to which that trace point is clean and from which on it is not: two of each
 SELECT

@@ -242,7 +242,13 @@ class Matrix {
     options.selection.layers = {0, 1, 2, 4, 8};
     options.selection.layers.insert(options.selection.layers.end(), options_.layers.begin(),
                                     options_.layers.end());
-    return lab_.probe(engine_, std::vector{tokens_, first_token()}, options);
+    std::vector<std::vector<int32_t>> prompts{tokens_, first_token()};
+    for (const Fault& fault : options.forward.faults.all()) {
+      if (fault.kind != FaultKind::kRopeThetaKept) continue;
+      prompts.push_back(tokens_);  // a longer one, after which the first runs again
+      prompts.back().push_back(tokens_.back());
+    }
+    return lab_.probe(engine_, prompts, options);
   }
 
   /// A prompt of one token: at position 0 many faults show nothing, or something else.
@@ -294,10 +300,13 @@ int false_alarms(int count, const std::string& backend) {
     shape.tied = i % 3 == 0;
     const TestModel model(shape, kTypes[static_cast<size_t>(i) % kTypes.size()], seed);
     const TestEngine engine(model, make_backend(backend, 2));
-    const std::vector<int32_t> tokens = model.tokens(1 + i % 24, seed);
+    // The shorter prompt runs again.
+    const std::vector<std::vector<int32_t>> prompts{model.tokens(1 + i % 24, seed),
+                                                    model.tokens(3, seed)};
     for (const Mode mode : {Mode::kBatchInvariant, Mode::kAsDesigned, Mode::kKvAligned}) {
-      const LabVerdict verdict = lab.verdict(
-          lab.probe(engine, tokens, {.forward = engine.options(mode), .selection = {}}));
+      ProbeOptions options{.forward = engine.options(mode), .selection = {}};
+      options.sequences = 2;
+      const LabVerdict verdict = lab.verdict(lab.probe(engine, prompts, options));
       if (verdict.verdict == "PASS" && verdict.coverage == "complete") continue;
       ++alarms;
       std::cout << "FALSE ALARM: clean probe " << i << " " << mode_name(mode) << ": "

@@ -42,6 +42,8 @@ std::vector<std::string_view> right_findings(FaultKind kind) {
       return {"ROUNDING"};
     case FaultKind::kRace:
       return {"UNSTABLE"};
+    case FaultKind::kRopeThetaKept:
+      return {"STATE"};
     case FaultKind::kKCacheSpoiled:
       return {"EARLIER_ROW"};
   }
@@ -68,8 +70,10 @@ bool is_one_of_few(FaultKind kind) {
   return kind == FaultKind::kRopePosOffByOne || kind == FaultKind::kKvWrongSlot;
 }
 
-/// What prefill spoils of the tokens decoded before it, nothing reads afterwards.
+/// What prefill spoils of the tokens decoded before it, nothing reads afterwards. What is kept
+/// between prompts shows in short ones.
 bool shows_nowhere(FaultKind kind, const Onset& onset) {
+  if (kind == FaultKind::kRopeThetaKept) return true;
   return kind == FaultKind::kKCacheSpoiled && onset.side == "prefill" &&
          onset.pos >= onset.n_prompt;
 }

@@ -128,7 +128,7 @@ fault() {
   echo "| $fault | $own | ${place[0]} | ${place[1]} |"
 }
 
-# All faults of a layer that greta-infer has: lm_head_route, the other one, is no more than rounding. Where it
+# All faults of a layer that greta-infer has in one prompt. lm_head_route is no more than rounding. Where a fault
 # shows is the first of the points that all three engines trace.
 faults() {
   local model=$1 name=$2 layer=2

@@ -48,6 +48,22 @@ TEST_F(InferProbe, AFaultIsTheFirstFailAtItsTensorAndLayer) {
             "rope_pos_off_by_one@decode:layer=2:magnitude=1\n");
 }
 
+TEST_F(InferProbe, WhatIsKeptBetweenPromptsIsFoundInEveryMode) {
+  make_model();
+  const std::string kept = " --inject rope_theta_kept@both:layer=1";
+  for (const std::string mode : {"as_designed", "kv_aligned", "batch_invariant"}) {
+    const std::string probe = "$I probe --suite b3_66 --model m.gguf --layers 1 --mode " + mode;
+    EXPECT_EQ(sh(probe).status, 0) << mode;
+    EXPECT_EQ(sh(probe + kept).status, 1) << mode;
+    EXPECT_EQ(sh(probe + kept + " --repeats 0").status, 2) << mode;
+    EXPECT_EQ(sh(probe + kept + " --tokens 5,6,7").status, 2) << mode;
+  }
+  EXPECT_EQ(query("SELECT DISTINCT p.value, d.finding, d.tensor, d.layer, d.prompt FROM run r"
+                  " JOIN attribute p ON p.run_id = r.id AND p.dim = 'ran_again'"
+                  " LEFT JOIN diagnosis d ON d.run_id = r.id AND d.ord < 10 ORDER BY 2"),
+            "[\"p0_short\"]\t\t\t\t\n[\"p0_short\"]\tSTATE\tq_post_rope\t1\tp0_short\n");
+}
+
 TEST_F(InferProbe, AFaultBetweenTracedLayersNamesTheProbeThatFindsIt) {
   make_model();
   const std::string fault = "$I probe --model m.gguf --inject rope_pos_off_by_one@decode:layer=6 ";

@@ -43,6 +43,17 @@ TEST_F(InferSweep, TheRunsNameSaysTheCombinationAndItsAttributesDoToo) {
             "3\n2\n");
 }
 
+TEST_F(InferSweep, VariesHowManyPromptsAreComputedTogether) {
+  ASSERT_EQ(sh("$I sweep --suite b3_66 --model m.gguf --layers 0 --tensors logits"
+               " --vary sequences=1,2 --format json")
+                .status,
+            0);
+  EXPECT_EQ(
+      query("SELECT r.name LIKE '%.sequences-2' FROM run r JOIN attribute a ON a.run_id = r.id"
+            " WHERE a.dim = 'prefilled_together'"),
+      "1\n");
+}
+
 TEST_F(InferSweep, VerdictsAreThoseThatEachRunHasAlone) {
   const Result sweep =
       sh("$I sweep $Q --model m.gguf --vary mode=batch_invariant,as_designed"

@@ -193,7 +193,8 @@ Reference::Rows Reference::block(const Pass& pass, int layer, const Rows& x, Cac
   const double eps = rms_eps_ * pass.fault(FaultKind::kRmsNormEps, layer).value_or(1);
   const double q_scale = pass.fault(FaultKind::kQuantScale, layer).value_or(1);
   const int64_t pos_shift = pass.whole(FaultKind::kRopePosOffByOne, layer);
-  const double theta_factor = pass.fault(FaultKind::kRopeTheta, layer).value_or(1);
+  const double kept_factor = pass.fault(FaultKind::kRopeThetaKept, layer).value_or(1);
+  const double theta_factor = pass.fault(FaultKind::kRopeTheta, layer).value_or(kept_factor);
   const bool halves = pass.fault(FaultKind::kRopePairing, layer).has_value() != halves_;
 
   Rows q(x.size()), k(x.size()), v(x.size());

@@ -74,8 +74,8 @@ class Lab {
   bool expect_effect_or_refusal(const std::string& fault, ProbeOptions with, int64_t n_prompt,
                                 const Places& clean) {
     const FaultSet faults({parse_fault(fault)});
-    const FaultScene scene =
-        probe_scene(n_prompt, with.decode_steps, with.forward.mode, with.selection);
+    FaultScene scene = probe_scene(n_prompt, with.decode_steps, with.forward.mode, with.selection);
+    scene.after_longer = true;  // as run_probe has it
     const std::string why =
         why_without_effect(faults.all(), 0, model_.config(), with.selection, {&scene, 1});
     with.forward.faults = faults;
@@ -172,6 +172,8 @@ TEST(FaultRefusal, SaysWhichFaultAndWhy) {
             "head");
   EXPECT_NE(refusal({"rope_theta"}, {one}).find("position 0"), std::string::npos);
   EXPECT_NE(refusal({"rope_theta:magnitude=1"}, {long_one}).find("a factor of 1"),
+            std::string::npos);
+  EXPECT_NE(refusal({"rope_theta_kept"}, {long_one}).find("no longer prompt runs before this one"),
             std::string::npos);
   EXPECT_NE(refusal({"stale_kv_tail"}, {one}).find("kv_aligned"), std::string::npos);
   EXPECT_NE(refusal({"k_cache_spoiled"}, {one}).find("no row before its own"), std::string::npos);

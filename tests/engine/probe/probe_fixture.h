@@ -36,7 +36,13 @@ inline MemorySink run_probe(const TestEngine& engine, const ProbeOptions& option
                             std::vector<int32_t> tokens) {
   MemorySink sink;
   const auto n = static_cast<int64_t>(tokens.size()) + options.decode_steps;
-  Probe probe(engine.model, engine.weights, *engine.backend, n, options);
+  Probe probe(engine.model, engine.weights, *engine.backend, n + 1, options);
+  for (const Fault& fault : options.forward.faults.all()) {
+    if (fault.kind != FaultKind::kRopeThetaKept) continue;
+    MemorySink longer;
+    probe.run({.name = "longer", .text_sha256 = "", .tokens = std::vector(tokens.size() + 1, 1)},
+              longer);
+  }
   probe.run({.name = "p", .text_sha256 = "", .tokens = std::move(tokens)}, sink);
   return sink;
 }

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "db/database.h"
+#include "engine/probe/suite.h"
 #include "engine/record/run_queue.h"
 
 namespace greta {
@@ -76,15 +77,20 @@ std::string ProbeLab::probe(const TestEngine& engine,
     record.attributes.emplace_back("inject", fault.text());
   }
   RunQueue writer(store_in_database(database_, record));
-  size_t longest = 0;
-  for (const std::vector<int32_t>& tokens : prompts) longest = std::max(longest, tokens.size());
-  const auto n = static_cast<int64_t>(longest) + options.decode_steps;
+  std::vector<int64_t> lengths;
+  std::vector<ProbePrompt> suite;
+  for (const std::vector<int32_t>& tokens : prompts) {
+    const std::string name = suite.empty() ? "p" : "p" + std::to_string(suite.size());
+    suite.push_back({.name = name, .text_sha256 = "", .tokens = tokens});
+    lengths.push_back(std::ssize(tokens));
+  }
+  for (const size_t number : prompts_to_run_again(lengths)) suite[number].again = true;
+  const int64_t n = std::ranges::max(lengths) + options.decode_steps;
   Probe probe(engine.model, engine.weights, *engine.backend, n, options);
   probe.repeat_beyond(writer.tolerances());
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    const std::string name = i == 0 ? "p" : "p" + std::to_string(i);
-    probe.run({.name = name, .text_sha256 = "", .tokens = prompts[i]}, writer);
-  }
+  for (const std::span<const ProbePrompt> together : probe.groups(suite))
+    probe.run(together, writer);
+  probe.run_again(writer);
   writer.end(true);
   return writer.run_name();
 }

@@ -43,7 +43,7 @@ class ProbeLab {
  public:
   ProbeLab();
 
-  /// Probes prompts and returns the name of the run.
+  /// Probes prompts as a suite, and returns the name of the run.
   std::string probe(const TestEngine& engine, const std::vector<std::vector<int32_t>>& prompts,
                     const ProbeOptions& options);
   std::string probe(const TestEngine& engine, const std::vector<int32_t>& tokens,

@@ -189,6 +189,47 @@ TEST(ProbeRows, OneBitOfOneActivationFailsAtItsTensor) {
   EXPECT_EQ(verdict.numeric_verdict, "PASS");
 }
 
+class RunAgain : public testing::Test {
+ protected:
+  /// Verdict, place and first finding of a suite whose first prompt runs again.
+  std::string outcome(Mode mode, int64_t sequences, const std::string& fault = "") {
+    std::vector<Fault> faults;
+    if (!fault.empty()) faults.push_back(parse_fault(fault));
+    ProbeOptions options{.forward = engine_.options(mode, faults), .selection = {}};
+    options.sequences = sequences;
+    options.decode_steps = 1;
+    const std::string run =
+        lab_.probe(engine_, {model_.tokens(4), model_.tokens(30), model_.tokens(9)}, options);
+    const LabVerdict verdict = lab_.verdict(run);
+    EXPECT_EQ(verdict.coverage, "complete");
+    const std::vector<std::string> found = lab_.findings(run);
+    return verdict.verdict + (verdict.first_fail ? " " + verdict.first_fail->text() : "") +
+           (found.empty() ? "" : " " + found.front());
+  }
+
+  TestModel model_{small_shape()};
+  TestEngine engine_{model_};
+  ProbeLab lab_;
+};
+
+TEST_F(RunAgain, FindsWhatIsKeptFromOnePromptToTheNext) {
+  for (const Mode mode : {Mode::kAsDesigned, Mode::kKvAligned, Mode::kBatchInvariant}) {
+    for (const int64_t sequences : {1, 3}) {
+      SCOPED_TRACE(std::string(mode_name(mode)) + " " + std::to_string(sequences));
+      EXPECT_EQ(outcome(mode, sequences), "PASS");
+      for (const std::string phase : {"@decode", "@prefill", "@both"}) {
+        EXPECT_EQ(outcome(mode, sequences, "rope_theta_kept" + phase + ":layer=1"),
+                  "FAIL q_post_rope@1 STATE")
+            << phase;
+      }
+    }
+  }
+}
+
+TEST_F(RunAgain, FindsARaceThatHitsBothSidesAlike) {
+  EXPECT_EQ(outcome(Mode::kBatchInvariant, 3, "race@both:layer=1"), "FAIL mlp_out@1 UNSTABLE");
+}
+
 TEST(ProbeRows, BothSidesNonfiniteAreNotAPass) {
   const TestModel model(small_shape());
   const TestEngine engine(model);

@@ -18,9 +18,10 @@ TEST(SuiteOfLengths, HasThemInAnyVocabulary) {
     const auto tokenizer = Tokenizer::load(model.file());
     std::multiset<size_t> lengths;
     for (const SuitePrompt& prompt : find_suite("default").prompts) {
-      lengths.insert(prompt_tokens(prompt, *tokenizer, 5000).size());
+      lengths.insert(prompt_tokens(prompt, *tokenizer).size());
     }
-    EXPECT_EQ(lengths, (std::multiset<size_t>{1, 2, 3, 16, 17, 32, 33, 43, 97, 129, 300, 5001}));
+    EXPECT_EQ(lengths, (std::multiset<size_t>{1, 2, 3, 5, 6, 7, 13, 16, 17, 32, 33, 43, 97, 129,
+                                              300, 1030}));
   }
 }
 
@@ -28,10 +29,26 @@ TEST(SuiteOfLengths, LeavesTheOldSuitesAsTheyAre) {
   std::vector<std::pair<std::string_view, int64_t>> prompts;
   for (const SuitePrompt& prompt : find_suite("b3_66_v2").prompts) {
     prompts.emplace_back(prompt.name, prompt.n_tokens);
-    EXPECT_FALSE(prompt.over_batch);
   }
   using Prompts = std::vector<std::pair<std::string_view, int64_t>>;
   EXPECT_EQ(prompts, (Prompts{{"p0_short", 0}, {"p6_len_16", 16}, {"p6_len_32", 32}}));
+}
+
+TEST(PromptsToRunAgain, AreTheShortestThatHaveSeveralTokens) {
+  using Numbers = std::vector<size_t>;
+  const std::pair<std::vector<int64_t>, Numbers> cases[] = {
+      {{}, {}},
+      {{7}, {}},
+      {{20, 10}, {1}},
+      {{1, 20}, {1}},
+      {{1, 1}, {0}},
+      {{16, 2, 32}, {1}},
+      {{100, 5, 1, 3, 4, 2}, {1 + 2, 4, 5}},  // 2, 3 and 4 of 115 tokens
+      {{100, 5, 1, 3, 90, 2}, {1, 3, 5}},
+      {{8, 8, 8, 8}, {0}}};
+  for (const auto& [lengths, numbers] : cases) {
+    EXPECT_EQ(prompts_to_run_again(lengths), numbers) << testing::PrintToString(lengths);
+  }
 }
 
 class SuiteFileTest : public testing::Test {
