@@ -29,8 +29,7 @@ UNION ALL
 -- a row w, here or later, that differs from its partner p and is the row o of the position before or after: of the
 -- same trace point, or of the one that it is a copy of. Not where the tokens are the same.
 SELECT
-  f.run, f.prompt, f.layer, f.tensor,
-  CASE WHEN o.side = w.side AND o.tensor_id = w.tensor_id THEN 'STALE_ROW' ELSE 'OTHER_POSITION' END,
+  f.run, f.prompt, f.layer, f.tensor, CASE WHEN o.side = w.side AND o.tensor_id = w.tensor_id THEN 'STALE_ROW' ELSE 'OTHER_POSITION' END,
   f.side_name, CASE o.side WHEN 0 THEN 'prefill' ELSE 'decode' END,
   CASE WHEN o.tensor_id <> w.tensor_id THEN (SELECT t.name FROM tensor t WHERE t.id = o.tensor_id) END,
   'position', w.pos_id, o.pos_id, NULL, NULL, NULL, NULL, f.pos_id, f.run_id, f.prompt_id,
@@ -43,8 +42,7 @@ CROSS JOIN trace_row p ON p.run_id = f.run_id AND p.prompt_id = f.prompt_id AND 
   AND p.layer = f.layer AND p.tensor_id = f.tensor_id
 CROSS JOIN trace_row o ON o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (0, 1)
   AND o.pos_id IN (z.pos_id - 1, z.pos_id + 1) AND o.layer = f.layer
-  AND +o.tensor_id IN (f.tensor_id, (SELECT e.from_id FROM edge e
-    WHERE e.to_id = f.tensor_id AND e.kind = 'copy' AND e.layer = 'same'))
+  AND +o.tensor_id IN (f.tensor_id, (SELECT e.from_id FROM edge e WHERE e.to_id = f.tensor_id AND e.kind = 'copy' AND e.layer = 'same'))
 WHERE f.begins AND z.pos_id >= max(f.pos_id, 0) AND p.hash IS NOT w.hash AND p.token_id IS w.token_id AND w.nan IS NOT w.n
   AND w.nz_count IS NOT 0 AND o.hash = w.hash AND o.n = w.n AND (o.token_id IS NULL OR o.token_id IS NOT w.token_id)
   AND NOT (o.side = w.side AND o.tensor_id = w.tensor_id AND o.pos_id > w.pos_id)
@@ -75,14 +73,12 @@ SELECT
   iif(g.kind > 0, g.side_name, NULL), NULL, NULL, NULL, NULL, NULL,
   CASE WHEN g.kind = 0 THEN g.repeats WHEN g.kind = 1 THEN g.after_others WHEN g.repeats > 0 THEN g.others ELSE g.hashes END,
   iif(g.kind > 0, nullif(g.repeats, 0), NULL), NULL, NULL, g.pos_id, g.run_id, g.prompt_id, 1 - g.side
-FROM (
-  SELECT s.*, max(s.kind) OVER (PARTITION BY s.run_id, s.run, s.prompt_id, s.prompt, s.pos_id, s.layer, s.tensor_id) AS worst
+FROM (SELECT s.*, max(s.kind) OVER (PARTITION BY s.run_id, s.run, s.prompt_id, s.prompt, s.pos_id, s.layer, s.tensor_id) AS worst
   FROM (
     SELECT
       f.*, sum(o.side = 2) AS repeats, sum(o.side = 2 AND o.step % 2) AS after_others,
       sum(o.side = 2 AND o.hash IS NOT f.hash) AS others, count(DISTINCT o.hash) AS hashes,
-      CASE WHEN count(DISTINCT o.hash) < 2 THEN 0
-        WHEN count(*) > 2 AND count(DISTINCT o.hash) = 2 AND count(DISTINCT iif(o.side = 2 AND o.step % 2, o.hash, NULL)) = 1
+      CASE WHEN count(DISTINCT o.hash) < 2 THEN 0 WHEN count(*) > 2 AND count(DISTINCT o.hash) = 2 AND count(DISTINCT iif(o.side = 2 AND o.step % 2, o.hash, NULL)) = 1
           AND max(iif(o.side = 2 AND o.step % 2, o.hash IS NOT f.hash, o.side < 2 AND o.hash IS NOT f.hash))
           AND NOT max(o.side = 2 AND o.step % 2 = 0 AND o.hash IS NOT f.hash) THEN 1
         ELSE 2 END AS kind
@@ -90,16 +86,15 @@ FROM (
     CROSS JOIN trace_row o ON o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (f.side, 2) AND o.pos_id = f.pos_id
       AND o.layer = f.layer AND o.tensor_id = f.tensor_id AND o.token_id IS f.token_id
       AND (o.side < 2 OR o.phase_id = (SELECT p.id FROM phase p WHERE p.name = 'repeat_' || f.side_name))
-    GROUP BY f.run_id, f.run, f.prompt_id, f.prompt, f.pos_id, f.layer, f.tensor_id, f.side
-    HAVING sum(o.side = 2) > 0 OR count(DISTINCT o.hash) > 1) s) g
-WHERE g.kind = g.worst
+    GROUP BY f.run_id, f.run, f.prompt_id, f.prompt, f.pos_id, f.layer, f.tensor_id, f.side) s) g
+WHERE g.kind = g.worst AND (g.repeats > 0 OR g.hashes > 1)
 UNION ALL
 -- positions, and lengths of prompts, up to which that trace point is clean and from which on it is not: two of each
 SELECT
   w.run, w.prompt, w.layer, w.tensor, 'ONSET', NULL, NULL, NULL, w.unit, w.first_bad, w.last_clean,
-  ifnull((SELECT max(b.column1) FROM (VALUES (16), (32), (64), (96), (128), (256)) b WHERE w.first_bad % b.column1 = 0),
-    (SELECT max(b.column1) FROM (VALUES (16), (32), (64), (96), (128), (256)) b
-     WHERE w.last_clean = w.first_bad - 1 AND w.last_clean > 0 AND w.last_clean % b.column1 = 0)),
+  (SELECT b.column1 FROM (VALUES (16), (32), (64), (96), (128), (256)) b
+   WHERE w.first_bad % b.column1 = 0 OR w.last_clean = w.first_bad - 1 AND w.last_clean > 0 AND w.last_clean % b.column1 = 0
+   ORDER BY w.first_bad % b.column1 = 0 DESC, b.column1 DESC LIMIT 1),
   (SELECT CAST(a.value AS INTEGER) FROM attribute a
    WHERE a.run_id = w.run_id AND a.dim = 'batch' AND CAST(a.value AS INTEGER) > 1 AND w.first_bad % CAST(a.value AS INTEGER) = 0),
   NULL, NULL, w.pos_id, w.run_id, w.prompt_id, 0
@@ -116,8 +111,7 @@ FROM (
       f.prompt_id AS prompt_id, s.key_prompt_id AS at_prompt, s.key_pos_id AS at, q.n_tokens AS length,
       sign(s.grade - CASE WHEN f.strict THEN 0.5 ELSE 2 END) AS sign  -- -1 clean, 1 bad, 0 neither
     FROM failing_row f
-    CROSS JOIN traced_position z ON z.run_id = f.run_id AND z.side = 0
-    CROSS JOIN prompt q ON q.id = z.prompt_id
+    CROSS JOIN traced_position z ON z.run_id = f.run_id AND z.side = 0 CROSS JOIN prompt q ON q.id = z.prompt_id
     CROSS JOIN comparison_graded s ON s.run_id = f.run_id AND s.other_run_id = f.run_id AND s.side = 0
       AND s.key_prompt_id = z.prompt_id AND s.key_pos_id = z.pos_id AND s.key_layer = f.layer AND s.key_tensor_id = f.tensor_id
     WHERE f.side = 1 AND f.begins = 1 AND s.compared) g
