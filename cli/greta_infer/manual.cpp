@@ -122,11 +122,13 @@ Example:
   greta-infer calibrate --model tiny.gguf --db greta.db
 )"},
       {"replay", R"(
-A prompt of a recorded probe runs again, and the operation of decode that makes this tensor gets
-what prefill gave its own: does the difference arise in this one operation (exit status 1), or
-does it come with its input (0)? A tensor that is a weight or a copy has no operation. The run
-says how it was made: its mode, routes, faults, batch and tokens. The model must have the root
-that the run says, or the SHA-256 of an older run.
+A prompt of a recorded probe runs again, and the operation of decode that makes this tensor runs
+alone, on prefill's input and on decode's own. The difference arises in this one operation (exit
+status 1), or in how the pass calls it (1: what is computed alone from decode's own input is not
+decode's row, so it read another buffer or another residual, or ran too early), or it comes with
+the input (0). NaN and inf are counted. A tensor that is a weight or a copy has no operation. The
+run says how it was made: its mode, routes, faults, batch and tokens. The model must have the
+root that the run says, or the SHA-256 of an older run.
 
 Example:
   greta-infer replay --run b3_66_v2 --at 3:attn_out

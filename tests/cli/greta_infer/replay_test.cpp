@@ -37,6 +37,20 @@ TEST_F(InferReplay, SaysThatADifferenceComesWithTheInput) {
   EXPECT_EQ(json.at("reproduces_decode"), false);
 }
 
+TEST_F(InferReplay, NamesNaN) {
+  probe("--inject softmax_no_max@decode:layer=1");
+  const Result made = sh("$I replay --run default --at 1:attn_probs");
+  EXPECT_TRUE(made.says(", decode's has 1")) << made.out;
+  EXPECT_TRUE(made.says(" NaN (in the run, from prefill's row)")) << made.out;
+  EXPECT_TRUE(made.says("so       the difference arises in this operation")) << made.out;
+  const auto json = sh("$I replay --run default --at 1:wo_out --json").json();
+  EXPECT_EQ(json.at("conclusion"), "the difference comes with the input");
+  EXPECT_EQ(json.at("prefill").at("nan"), 0);
+  EXPECT_GT(json.at("decode").at("nan"), 0);
+  EXPECT_EQ(json.at("again").at("nan"), json.at("decode").at("nan"));
+  EXPECT_EQ(json.at("again").at("beyond_rounding"), false);
+}
+
 TEST_F(InferReplay, HasTheBitsOfARunThatPromisesThem) {
   probe("--mode batch_invariant --inject race@decode:layer=1:step=2");
   const auto json = sh("$I replay --run default --at 1:mlp_out --json").json();
