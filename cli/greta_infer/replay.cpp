@@ -156,7 +156,7 @@ std::pair<int64_t, RecordedPair> read_pair(SQLite::Database& db, const Run& run,
       " WHERE p.run_id = ?1 AND p.layer = ?2 AND p.tensor = ?3";
   if (!prompt.empty()) sql += " AND p.prompt = ?4";
   if (pos) sql += " AND p.pos_id = ?5";
-  sql += " ORDER BY p.status = 'MATCH', p.class IS 'ROUNDING', p.prompt, p.pos_id LIMIT 1";
+  sql += " ORDER BY p.status = 'MATCH', p.class IS 'ROUNDING', p.pos_id, p.prompt_id LIMIT 1";
   Query query(db, sql);
   query.bind(1, run.id).bind(2, static_cast<int64_t>(place.layer)).bind(3, tensor);
   if (!prompt.empty()) query.bind(4, prompt);

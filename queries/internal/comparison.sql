@@ -12,6 +12,10 @@ SELECT
   -- of the prompt of x, in the other run
   CASE WHEN a.id = b.id THEN x.prompt_id ELSE (
     SELECT o.id FROM prompt o WHERE o.run_id = b.id AND o.name = (SELECT q.name FROM prompt q WHERE q.id = x.prompt_id)) END AS other_prompt_id,
+  -- by which prompts of the run are put in order where all else is equal: as its engine had them, but by name where
+  -- files told of them, which come in any order
+  CASE WHEN a.status <> 'unknown' AND NOT EXISTS (SELECT 1 FROM run_event e WHERE e.run_id = a.id) THEN x.prompt_id
+    ELSE (SELECT q.name FROM prompt q WHERE q.id = x.prompt_id) END AS prompt_place,
   coalesce(x.prompt_id, p.prompt_id) AS prompt_id, coalesce(x.pos_id, p.pos_id) AS pos_id,
   coalesce(x.layer, p.layer) AS layer, coalesce(x.token_id, p.token_id) AS token_id,
   x.logical_tok_idx AS logical_tok_idx, coalesce(x.name_id, p.name_id) AS name_id,

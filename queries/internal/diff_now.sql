@@ -72,8 +72,7 @@ FROM (
       SELECT
         g.*, l.column1 AS level, ifnull(g.fails, 0) AND (g.class IS NULL OR g.class = 'DIVERGENT') AS diverges,
         min(g.chosen_at) OVER of_prompt AS token_at, ifnull(g.pos_id >= min(g.chosen_at) OVER of_prompt, 0) AS follows,
-        (SELECT t.ord FROM tensor t WHERE t.id = g.tensor_id) AS ord,
-        (SELECT q.name FROM prompt q WHERE q.id = g.prompt_id) AS prompt
+        (SELECT t.ord FROM tensor t WHERE t.id = g.tensor_id) AS ord
       FROM (
         SELECT
           p.run_a_id AS run_a_id, p.run_b_id AS run_b_id, p.run_a AS run_a, p.run_b AS run_b, NULL AS why_not, NULL AS incomplete_why,
@@ -85,14 +84,14 @@ FROM (
           CASE WHEN s.other_token AND NOT s.alone THEN s.key_pos_id END AS chosen_at,  -- where another token was chosen
           -- SQLite takes the layer from the row that has the minimum
           CASE WHEN s.fails OR s.status = 'ALONE' THEN min(s.forward_layer) END AS forward_layer, s.key_layer AS layer,
-          CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_tensor_id END AS tensor_id, s.key_prompt_id AS prompt_id,
+          CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_tensor_id END AS tensor_id, s.key_prompt_id AS prompt_id, s.prompt_place AS place,
           CASE WHEN s.fails OR s.status = 'ALONE' THEN s.phase_id END AS phase_id, CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_pos_id END AS pos_id
         FROM run_pair p CROSS JOIN comparison_graded s
         WHERE p.why_not IS NULL AND s.run_id = p.run_a_id AND s.other_run_id = p.run_b_id AND s.key_tensor_id IS NOT NULL
         GROUP BY p.run_a_id, p.run_b_id, p.run_a, p.run_b, s.key_prompt_id, s.status, s.class, chosen_at, waived,
           CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_tensor_id END, CASE WHEN s.fails OR s.status = 'ALONE' THEN s.phase_id END, CASE WHEN s.fails OR s.status = 'ALONE' THEN s.key_pos_id END
         UNION ALL
-        SELECT p.run_a_id, p.run_b_id, p.run_a, p.run_b, NULL, NULL, 'ONLY_B', NULL, 0, 0, 0, 0, count(*), NULL, NULL, NULL, NULL, NULL, NULL, NULL
+        SELECT p.run_a_id, p.run_b_id, p.run_a, p.run_b, NULL, NULL, 'ONLY_B', NULL, 0, 0, 0, 0, count(*), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
         FROM run_pair p
         CROSS JOIN comparison s
         WHERE p.why_not IS NULL AND s.run_id = p.run_b_id AND s.other_run_id = p.run_a_id AND s.key_tensor_id IS NOT NULL AND s.alone
@@ -103,7 +102,7 @@ FROM (
         SELECT p.run_a_id, p.run_b_id, p.run_a, p.run_b, p.why_not,
           coalesce(p.run_a || ': ' || (SELECT s.incomplete_why FROM run_state s WHERE s.run_id = p.run_a_id),
             p.run_b || ': ' || (SELECT s.incomplete_why FROM run_state s WHERE s.run_id = p.run_b_id)),
-          'PAIR', NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+          'PAIR', NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
         FROM run_pair p
       ) g
       CROSS JOIN (VALUES ('run'), ('gate')) l
@@ -112,9 +111,9 @@ FROM (
     ) w
     WINDOW
       strict AS (PARTITION BY w.run_a_id, w.run_b_id, w.run_a, w.run_b, w.level
-        ORDER BY w.fails DESC, w.gone DESC, w.follows, w.forward_layer, w.ord, w.pos_id, w.prompt, w.phase_id
+        ORDER BY w.fails DESC, w.gone DESC, w.follows, w.forward_layer, w.ord, w.pos_id, w.place, w.phase_id
         ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
       beyond AS (PARTITION BY w.run_a_id, w.run_b_id, w.run_a, w.run_b, w.level
-        ORDER BY w.diverges DESC, w.gone DESC, w.follows, w.forward_layer, w.ord, w.pos_id, w.prompt, w.phase_id)
+        ORDER BY w.diverges DESC, w.gone DESC, w.follows, w.forward_layer, w.ord, w.pos_id, w.place, w.phase_id)
   ) f
   WHERE f.nth = 1) v;

@@ -164,9 +164,6 @@ class Archive {
     for (const auto& [dim, value] : run.attributes)
       sql_("INSERT INTO attribute(run_id, dim, value, rank) VALUES (?, ?, ?, 0)", id, dim, value)
           .exec();
-    for (const auto& [prompt, tokens] : run.prompt_tokens) {
-      sql_("UPDATE prompt SET token_ids = ? WHERE id = ?", tokens, w_.prompt_id(prompt)).exec();
-    }
     for (const ToldRow& told : run.rows) {
       Row row{.tensor = told.tensor,
               .phase = told.phase,
@@ -181,6 +178,9 @@ class Archive {
       if (told.has_hash) row.hash = told.hash();
       if (told.has_sketch) row.sketch_values = told.values();
       w_.add(row);
+    }
+    for (const auto& [prompt, tokens] : run.prompt_tokens) {
+      sql_("UPDATE prompt SET token_ids = ? WHERE id = ?", tokens, w_.prompt_id(prompt)).exec();
     }
   }
 

@@ -52,6 +52,15 @@ std::optional<Where> where_of(const std::optional<std::pair<T, Where>>& first) {
   return first->second;
 }
 
+/// The place of a prompt among those of its run: the order of its engine, else of names.
+using PromptPlace = std::pair<int64_t, std::string>;
+PromptPlace place_of(const std::string& prompt, const ToldRun& run) {
+  if (run.status == "unknown") return {0, prompt};
+  const auto first = std::find_if(run.rows.begin(), run.rows.end(),
+                                  [&](const ToldRow& row) { return row.prompt == prompt; });
+  return {first - run.rows.begin(), prompt};
+}
+
 /// Whether tokens of a prompt are known of which nothing was traced, beside others.
 bool lacks_a_prompt(const ToldRun& run) {
   const auto is_traced = [&run](const auto& prompt) {
@@ -79,13 +88,13 @@ OwnVerdict Oracle::work_out_verdict(size_t run_index) const {
   }
   int64_t pairs = 0, pass = 0, fail = 0, drift = 0, rounding = 0, divergent = 0, missing = 0;
   bool elsewhere = false;
-  using Order = std::tuple<bool, int64_t, int64_t, std::string, std::string, int64_t, std::string>;
+  using Order = std::tuple<bool, int64_t, int64_t, int64_t, PromptPlace, std::string, std::string>;
   std::optional<std::pair<Order, Where>> first, numeric_first;
   const auto blame = [&](auto& which, const ToldRow& row, const std::string& cause) {
     const Point point = point_of(row.tensor);
     keep_first(which,
-               Order(cause != "TRACE_OFFSET", forward_layer(point, row.layer), point.ord,
-                     row.prompt, point.name, row.pos, cause),
+               Order(cause != "TRACE_OFFSET", forward_layer(point, row.layer), point.ord, row.pos,
+                     place_of(row.prompt, run), point.name, cause),
                Where{row.prompt, row.phase, row.tensor, row.pos, row.layer, cause});
   };
   const auto pair_at = [&](const PhasePlace& place) -> std::optional<Judged> {
@@ -206,7 +215,7 @@ Comparison Oracle::compare(size_t a_index, size_t b_index) const {
     const auto at = chosen.try_emplace(place.prompt, place.pos).first;
     at->second = std::min(at->second, place.pos);
   }
-  using Order = std::tuple<bool, int64_t, int64_t, int64_t, std::string, int>;
+  using Order = std::tuple<bool, int64_t, int64_t, int64_t, PromptPlace, int>;
   std::optional<std::pair<Order, Where>> first, numeric_first, gone;
   const auto told = [&](const RunPlace& place, const ToldRow& row, const char* status,
                         const char* grade) {
@@ -220,8 +229,8 @@ Comparison Oracle::compare(size_t a_index, size_t b_index) const {
     const Point point = point_of(row.tensor);
     const auto at = chosen.find(place.prompt);
     const Order order(at != chosen.end() && place.pos >= at->second,
-                      forward_layer(point, place.layer), point.ord, place.pos, place.prompt,
-                      place.phase);
+                      forward_layer(point, place.layer), point.ord, place.pos,
+                      place_of(place.prompt, a), place.phase);
     Where where{place.prompt, row.phase, place.tensor, place.pos, place.layer};
     if (other == of_b.end()) {
       ++result.only_a;
