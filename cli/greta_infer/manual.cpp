@@ -113,10 +113,12 @@ Example:
 Clean probes run by every pair of routes, in several batches and on one thread, in temporary
 files. The 99.9th percentile of the relative L2 distance of pairs that differ is stored per tensor
 and layer in the table noise_floor, in place of an earlier measurement. Verdicts about runs of this
-model, arithmetic and backend, earlier ones too, then take four times that for the tolerance
-wherever it is less than the shipped one; DELETE FROM noise_floor in sqlite3(1) undoes that. Where
-a clean probe does not pass by the shipped tolerances nothing is stored; the exit status is 1, or 3
-where nothing could be measured.
+model, arithmetic, type of the KV cache and backend, earlier ones too, then take four times that
+for the tolerance wherever it is less than the shipped one; DELETE FROM noise_floor in sqlite3(1)
+undoes that. A row says what the tolerance was and is now (of the worst layer), and how many pairs
+of clean probes were beyond that of table tolerance. Where any is, the measurement is stored and excuses
+nothing, and the exit status is 1. Where a clean probe fails by more than distances (NaN), nothing
+is stored (1). The exit status is 3 where nothing could be measured.
 
 Example:
   greta-infer calibrate --model tiny.gguf --db greta.db
