@@ -51,6 +51,7 @@ struct RunDifference {
   std::optional<DifferencePlace> first;   ///< that differs, in forward order
   std::optional<DifferencePlace> beyond;  ///< that differs by more than rounding
   std::vector<LeftOut> left_out;
+  std::string isa_a, isa_b;  ///< instruction sets, as the runs state them; "" unknown
 
   int64_t number(std::string_view column) const { return row.number(column); }
   std::string text(std::string_view column) const { return row.text(column); }
@@ -174,6 +175,12 @@ FailKind RunDifference::fail_kind(Gate gate) const {
   return alone && !values ? FailKind::kUnpaired : FailKind::kValues;
 }
 
+std::string isa_of_run(SQLite::Database& db, const Run& run) {
+  Query isa(db,
+            "SELECT value FROM attribute WHERE run_id = ? AND dim = 'isa' ORDER BY rank LIMIT 1");
+  return isa.bind(1, run.id).step() ? isa.text(0) : "";
+}
+
 RunDifference difference_of_runs(SQLite::Database& db, const Run& a, const Run& b) {
   Query query(db,
               "SELECT verdict, strict_verdict, numeric_verdict, compared, why_not, caused_by,"
@@ -185,7 +192,7 @@ RunDifference difference_of_runs(SQLite::Database& db, const Run& a, const Run& 
               " WHERE run_a_id = ? AND run_b_id = ? AND level = 'common'");
   query.bind(1, a.id).bind(2, b.id).step();
   RunVerdict row(query);
-  RunDifference difference{a, b, std::move(row), {}, {}, {}};
+  RunDifference difference{a, b, std::move(row), {}, {}, {}, isa_of_run(db, a), isa_of_run(db, b)};
   Query left_out(db,
                  "SELECT prompt, reason FROM run_pair WHERE run_a_id = ? AND run_b_id = ?"
                  " AND prompt IS NOT NULL ORDER BY prompt_id");
@@ -221,6 +228,10 @@ std::vector<Line> summary_lines(const RunDifference& difference, Gate gate, cons
   }
   if (difference.row.has("incomplete_why"))
     lines.push_back(words.line("compare.incomplete", {difference.text("incomplete_why")}));
+  if (difference.isa_a != difference.isa_b && !difference.isa_a.empty() &&
+      !difference.isa_b.empty() && difference.at(Gate::kStrict) == "FAIL") {
+    lines.push_back(words.line("compare.isa", {difference.isa_a, difference.isa_b}));
+  }
   std::string left_out;
   for (const LeftOut& one : difference.left_out) {
     left_out += (left_out.empty() ? "" : ", ") + one.prompt + " (" + one.reason + ")";
@@ -261,6 +272,7 @@ void print_json(Options& options, SQLite::Database& db, const RunDifference& dif
   for (const char* key : {"strict_verdict", "numeric_verdict"}) object.add(key, row.cell(key));
   object.add("comparable", !row.has("why_not"));
   for (const char* key : {"why_not", "incomplete_why", "compared"}) object.add(key, row.cell(key));
+  object.add("isa_a", or_null(difference.isa_a)).add("isa_b", or_null(difference.isa_b));
   std::vector<std::string> left_out;
   for (const LeftOut& one : difference.left_out) {
     left_out.push_back(JsonObject().add("prompt", one.prompt).add("reason", one.reason).str());

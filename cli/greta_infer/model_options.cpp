@@ -47,6 +47,11 @@ void add_model_options(CLI::App& command, ModelArguments& arguments) {
       ->check(CLI::Range(1, 1024))
       ->option_text("N");
   command
+      .add_option("--isa", arguments.isa,
+                  "Instruction set of the CPU's kernels, on which the last bits depend: baseline, "
+                  "avx2 or avx512 (default: the best of the processor)")
+      ->option_text("NAME");
+  command
       .add_option("--max-seq-len", arguments.max_seq_len,
                   "Use at most N positions of the model's context (default: $GRETA_MAX_SEQ_LEN, "
                   "else all)")
@@ -82,6 +87,7 @@ std::unique_ptr<Session> open_session(const ModelArguments& arguments, const Ses
                    .digest = needs.digest,
                    .file_sha256 = arguments.sha256,
                    .digests = DigestCache::usual(),
+                   .isa = arguments.isa,
                    .on_load = [progress](int64_t done, int64_t all) {
                      throw_if_stopped();
                      progress->show(done, all);

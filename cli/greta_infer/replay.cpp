@@ -44,7 +44,7 @@ struct RecordedPair {
 /// All that it takes to run a prompt of a probe again.
 struct RecordedProbe {
   std::string run;  ///< its name
-  std::string model_file, backend;
+  std::string model_file, backend, isa;
   std::string model_root, model_sha256;  ///< one of them may be empty
   Mode mode{};
   std::vector<RouteChoice> routes;
@@ -190,6 +190,7 @@ RecordedProbe read_probe(const std::filesystem::path& database, const std::strin
       .run = found.name,
       .model_file = attribute(db, found, "model_file"),
       .backend = attribute(db, found, "backend"),
+      .isa = attribute_or_none(db, found, "isa"),
       .model_root = root,
       .model_sha256 = sha256,
       .mode = parse_mode(attribute(db, found, "mode")),
@@ -413,6 +414,7 @@ std::unique_ptr<Session> open_same(const ReplayArguments& arguments, const Recor
   model.file = arguments.model.empty() ? probe.model_file : arguments.model;
   model.backend = probe.backend;
   model.threads = arguments.threads;
+  model.isa = probe.isa;
   model.sha256 = probe.model_root.empty();
   if (model.file.empty()) throw std::invalid_argument("the run names no model: pass --model FILE");
   std::unique_ptr<Session> session = open_session(model, {.digest = true});

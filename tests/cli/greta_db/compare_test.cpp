@@ -133,6 +133,28 @@ TEST_F(CompareCommand, TextRowsAndPageBeginAtTheSamePlace) {
   EXPECT_TRUE(rows.substr(last).starts_with("another_token,prefill_last,1,0,")) << rows;
 }
 
+TEST_F(CompareCommand, SaysThatInstructionSetsDifferWhereBitsDo) {
+  Warehouse warehouse(database());
+  const auto add = [&](const std::string& name, const std::string& isa, uint64_t hash) {
+    const int64_t id = warehouse.run({.name = name});
+    warehouse.add(prefill("x_in", 0, hash));
+    if (isa.empty()) return;
+    warehouse.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (" +
+                      std::to_string(id) + ", 'isa', '" + isa + "', 0)");
+  };
+  add("a", "avx2", 1);
+  add("same_bits", "baseline", 1);
+  add("same_isa", "avx2", 2);
+  add("unknown", "", 2);
+  add("other", "baseline", 2);
+  for (const std::string other : {"same_bits", "same_isa", "unknown", "other"}) {
+    EXPECT_EQ(run({"compare", "a", other}).says("instruction set: A has avx2, B has baseline"),
+              other == "other")
+        << other;
+  }
+  EXPECT_EQ(run({"compare", "a", "same_bits", "--format", "json"}).json()["isa_b"], "baseline");
+}
+
 TEST_F(CompareCommand, ComparesThePromptsThatBothHaveAndNamesTheOthers) {
   Warehouse warehouse(database());
   const auto add = [&](const std::string& run, const std::vector<std::string>& prompts) {

@@ -1,4 +1,5 @@
 #include "db/database.h"
+#include "kernels/simd/isa.h"
 #include "tests/cli/greta_infer/infer_program.h"
 
 namespace greta {
@@ -35,6 +36,20 @@ TEST_F(InferReplay, SaysThatADifferenceComesWithTheInput) {
   EXPECT_EQ(json.at("decode").at("beyond_rounding"), true);
   EXPECT_EQ(json.at("alone").at("beyond_rounding"), false);
   EXPECT_EQ(json.at("reproduces_decode"), false);
+}
+
+TEST_F(InferReplay, RunsByTheInstructionSetOfTheRun) {
+  probe("--inject rope_theta@decode:layer=1 --isa baseline --backend cpu");
+  const Result replay = sh("$I replay --run default --at 1:q_post_rope");
+  EXPECT_TRUE(replay.says("again    equal, bit for bit (on decode's own input")) << replay.out;
+  const Result unknown = sh("$I probe --model m.gguf --prompt a --isa avx1");
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_TRUE(unknown.says("no instruction set 'avx1'; it has baseline")) << unknown.err;
+  // the best set, which the run would have without --isa
+  const std::string best = isa_name(best_isa());
+  ASSERT_LT(sh("$I probe --model m.gguf --prompt 'a b c' --backend cpu").status, 2);
+  EXPECT_EQ(query("SELECT group_concat(value) FROM attribute WHERE dim = 'isa' ORDER BY run_id"),
+            "baseline," + best + "\n");
 }
 
 TEST_F(InferReplay, NamesNaN) {
