@@ -26,6 +26,7 @@ SELECT
   v.numeric_pos_id AS numeric_pos_id,                  -- of that pair
   v.evidence AS evidence,                              -- trace or report
   ifnull(v.verdict, 'UNJUDGED') AS verdict,            -- of the prompt: see run_verdict
+  v.item IS (SELECT w.prompt FROM verdict w WHERE w.run_id = r.id AND w.level = 'run' AND w.item = '') AS leads, -- 1: the run fails first here
   r.id AS run_id,                                      -- run.id
   q.id AS prompt_id                                    -- prompt.id
 FROM run r

@@ -59,7 +59,7 @@ FROM (
                 ORDER BY b.date DESC, b.started_at DESC, b.run_id DESC
                 LIMIT -1) t) c
             WHERE CASE WHEN u.comparable
-              THEN (SELECT q.why_not FROM run_pair q WHERE q.run_a_id = c.run_id AND q.run_b_id = r.run_id) IS NULL
+              THEN NOT EXISTS (SELECT 1 FROM run_pair q WHERE q.run_a_id = c.run_id AND q.run_b_id = r.run_id AND q.why_not IS NOT NULL)
               ELSE 1 END
             LIMIT 1) AS run_id
          FROM (

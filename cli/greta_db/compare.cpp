@@ -19,7 +19,7 @@
 namespace greta {
 namespace {
 
-/// The first row that differs, as view diff_verdict places it.
+/// The first row that differs, as view diff_now places it.
 struct DifferencePlace {
   std::string prompt, phase, tensor;
   std::optional<int64_t> pos_id;
@@ -35,16 +35,23 @@ struct DifferencePlace {
   std::string json() const;
 };
 
-/// Columns of counts, in diff_verdict and of the canned query diff_by_tensor.
+/// Columns of counts, in diff_now and of the canned query diff_by_tensor.
 constexpr const char* kDifferenceCounts[] = {"match",     "rounding",     "divergent", "unknown",
                                              "nonfinite", "incomparable", "only_a",    "only_b"};
+
+/// A prompt that the runs do not have in common.
+struct LeftOut {
+  std::string prompt, reason;
+};
 
 /// The difference of two runs, as the views have it.
 struct RunDifference {
   Run a, b;
-  RunVerdict row;                         ///< of diff_verdict
+  RunVerdict row;                         ///< of diff_now: of the prompts that both have
   std::optional<DifferencePlace> first;   ///< that differs, in forward order
   std::optional<DifferencePlace> beyond;  ///< that differs by more than rounding
+  std::vector<LeftOut> left_out;
+  std::string isa_a, isa_b;  ///< instruction sets, as the runs state them; "" unknown
 
   int64_t number(std::string_view column) const { return row.number(column); }
   std::string text(std::string_view column) const { return row.text(column); }
@@ -168,16 +175,29 @@ FailKind RunDifference::fail_kind(Gate gate) const {
   return alone && !values ? FailKind::kUnpaired : FailKind::kValues;
 }
 
+std::string isa_of_run(SQLite::Database& db, const Run& run) {
+  Query isa(db,
+            "SELECT value FROM attribute WHERE run_id = ? AND dim = 'isa' ORDER BY rank LIMIT 1");
+  return isa.bind(1, run.id).step() ? isa.text(0) : "";
+}
+
 RunDifference difference_of_runs(SQLite::Database& db, const Run& a, const Run& b) {
   Query query(db,
               "SELECT verdict, strict_verdict, numeric_verdict, compared, why_not, caused_by,"
-              " incomplete_why, prompt, phase, pos_id, layer, tensor, numeric_prompt,"
-              " numeric_phase, numeric_pos_id, numeric_layer, numeric_tensor, match, rounding,"
-              " divergent, unknown, nonfinite, incomparable, only_a, only_b FROM diff_verdict"
-              " WHERE run_a_id = ? AND run_b_id = ?");
+              " incomplete_why, prompt, phase, nullif(pos_id, -1) AS pos_id, layer,"
+              " tensor, numeric_prompt, numeric_phase, nullif(numeric_pos_id, -1) AS"
+              " numeric_pos_id, numeric_layer, numeric_tensor, match, rounding,"
+              " divergent, unknown, nonfinite, incomparable, only_a, only_b"
+              " FROM diff_now"
+              " WHERE run_a_id = ? AND run_b_id = ? AND level = 'common'");
   query.bind(1, a.id).bind(2, b.id).step();
   RunVerdict row(query);
-  RunDifference difference{a, b, std::move(row), {}, {}};
+  RunDifference difference{a, b, std::move(row), {}, {}, {}, isa_of_run(db, a), isa_of_run(db, b)};
+  Query left_out(db,
+                 "SELECT prompt, reason FROM run_pair WHERE run_a_id = ? AND run_b_id = ?"
+                 " AND prompt IS NOT NULL ORDER BY prompt_id");
+  left_out.bind(1, a.id).bind(2, b.id);
+  while (left_out.step()) difference.left_out.push_back({left_out.text(0), left_out.text(1)});
   difference.first = difference_place(difference.row, "");
   difference.beyond = difference_place(difference.row, "numeric_");
   if (!difference.first) return difference;
@@ -208,6 +228,15 @@ std::vector<Line> summary_lines(const RunDifference& difference, Gate gate, cons
   }
   if (difference.row.has("incomplete_why"))
     lines.push_back(words.line("compare.incomplete", {difference.text("incomplete_why")}));
+  if (difference.isa_a != difference.isa_b && !difference.isa_a.empty() &&
+      !difference.isa_b.empty() && difference.at(Gate::kStrict) == "FAIL") {
+    lines.push_back(words.line("compare.isa", {difference.isa_a, difference.isa_b}));
+  }
+  std::string left_out;
+  for (const LeftOut& one : difference.left_out) {
+    left_out += (left_out.empty() ? "" : ", ") + one.prompt + " (" + one.reason + ")";
+  }
+  if (!left_out.empty()) lines.push_back(words.line("compare.left_out", {left_out}));
   const auto tell = [&](TextId what, const std::optional<DifferencePlace>& place) {
     if (!place) return;
     lines.push_back(words.line(what, {place->text(words)}));
@@ -243,6 +272,12 @@ void print_json(Options& options, SQLite::Database& db, const RunDifference& dif
   for (const char* key : {"strict_verdict", "numeric_verdict"}) object.add(key, row.cell(key));
   object.add("comparable", !row.has("why_not"));
   for (const char* key : {"why_not", "incomplete_why", "compared"}) object.add(key, row.cell(key));
+  object.add("isa_a", or_null(difference.isa_a)).add("isa_b", or_null(difference.isa_b));
+  std::vector<std::string> left_out;
+  for (const LeftOut& one : difference.left_out) {
+    left_out.push_back(JsonObject().add("prompt", one.prompt).add("reason", one.reason).str());
+  }
+  object.raw("left_out", json_array(left_out));
   for (const char* name : kDifferenceCounts) total.add(name, row.cell(name));
   object.raw("total", total.str());
   const auto json = [](const std::optional<DifferencePlace>& place) {
@@ -311,7 +346,9 @@ void print_rows_that_differ(Options& options, SQLite::Database& db, const RunDif
   Query rows(db,
              "SELECT d.prompt, d.phase, d.pos_id, d.layer, d.tensor, d.status, d.class, d.rel_l2,"
              " d.hash_a, d.hash_b FROM run_diff d"
-             " WHERE d.run_a_id = ? AND d.run_b_id = ? AND d.status <> 'MATCH'"
+             " WHERE d.run_a_id = ?1 AND d.run_b_id = ?2 AND d.status <> 'MATCH'"
+             " AND d.prompt NOT IN (SELECT p.prompt FROM run_pair p WHERE p.run_a_id = ?1"
+             " AND p.run_b_id = ?2 AND p.prompt IS NOT NULL)"
              " ORDER BY d.prompt IS ? AND d.phase IS ? AND d.pos_id IS ? AND d.layer IS ?"
              " AND d.tensor IS ? DESC, d.status = 'INCOMPARABLE',"
              " d.forward_layer, d.tensor_id, d.pos_id, d.prompt, d.phase");

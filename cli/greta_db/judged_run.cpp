@@ -72,7 +72,7 @@ RunQuery first_fails(QueryPool& statements, int64_t run_id) {
       " first_drift_layer, first_drift_tensor, first_drift_cause, strict_first_fail, strict_layer,"
       " strict_tensor, strict_pos_id, numeric_first_fail, numeric_layer, numeric_tensor,"
       " numeric_pos_id, numeric_origin, evidence FROM first_fail WHERE run_id = ?"
-      " ORDER BY prompt_id");
+      " ORDER BY leads DESC, prompt_id");
 }
 
 std::string json_of(QueryPool& statements, const JudgedRow& row) {

@@ -134,7 +134,9 @@ Example:
       {"compare", R"(
 Rows of the same prompt, phase, position, layer and tensor are compared; a row that only one
 run has is a difference. The first line is the verdict, as of firstfail. Named are the first
-row that differs by more than rounding and the first that differs.
+row that differs by more than rounding and the first that differs. A prompt that only one run
+has, or that has other tokens, is left out and named; the verdict is of the other prompts, and
+INCOMPLETE where these are the same. A baseline is always compared as a whole (history, gate).
 
 Example:
   greta-db compare nightly/2026-02-06 nightly/2026-02-07 --rows

@@ -120,20 +120,24 @@ Example:
 Clean probes run by every pair of routes, in several batches and on one thread, in temporary
 files. The 99.9th percentile of the relative L2 distance of pairs that differ is stored per tensor
 and layer in the table noise_floor, in place of an earlier measurement. Verdicts about runs of this
-model, arithmetic and backend, earlier ones too, then take four times that for the tolerance
-wherever it is less than the shipped one; DELETE FROM noise_floor in sqlite3(1) undoes that. Where
-a clean probe does not pass by the shipped tolerances nothing is stored; the exit status is 1, or 3
-where nothing could be measured.
+model, arithmetic, type of the KV cache and backend, earlier ones too, then take four times that
+for the tolerance wherever it is less than the shipped one; DELETE FROM noise_floor in sqlite3(1)
+undoes that. A row says what the tolerance was and is now (of the worst layer), and how many pairs
+of clean probes were beyond that of table tolerance. Where any is, the measurement is stored and excuses
+nothing, and the exit status is 1. Where a clean probe fails by more than distances (NaN), nothing
+is stored (1). The exit status is 3 where nothing could be measured.
 
 Example:
   greta-infer calibrate --model tiny.gguf --db greta.db
 )"},
       {"replay", R"(
-A prompt of a recorded probe runs again, and the operation of decode that makes this tensor gets
-what prefill gave its own: does the difference arise in this one operation (exit status 1), or
-does it come with its input (0)? A tensor that is a weight or a copy has no operation. The run
-says how it was made: its mode, routes, faults, batch and tokens. The model must have the root
-that the run says, or the SHA-256 of an older run.
+A prompt of a recorded probe runs again, and the operation of decode that makes this tensor runs
+alone, on prefill's input and on decode's own. The difference arises in this one operation (exit
+status 1), or in how the pass calls it (1: what is computed alone from decode's own input is not
+decode's row, so it read another buffer or another residual, or ran too early), or it comes with
+the input (0). NaN and inf are counted. A tensor that is a weight or a copy has no operation. The
+run says how it was made: its mode, routes, faults, batch and tokens. The model must have the
+root that the run says, or the SHA-256 of an older run.
 
 Example:
   greta-infer replay --run b3_66_v2 --at 3:attn_out

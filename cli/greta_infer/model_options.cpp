@@ -43,6 +43,9 @@ void add_model_options(CLI::App& command, ModelArguments& arguments) {
       ->check(CLI::IsMember(std::vector<std::string>(kBackendNames.begin(), kBackendNames.end())));
   add_option(command, "--threads N", arguments.threads, "CPU threads (default: one per core)")
       ->check(CLI::Range(1, 1024));
+  add_option(command, "--isa NAME", arguments.isa,
+             "Instruction set of the CPU's kernels, on which the last bits depend: baseline, "
+             "avx2 or avx512 (default: the best of the processor)");
   add_option(command, "--max-seq-len N", arguments.max_seq_len,
              "Use at most N positions of the model's context (default: $GRETA_MAX_SEQ_LEN, "
              "else all)")
@@ -75,6 +78,7 @@ std::unique_ptr<Session> open_session(const ModelArguments& arguments, const Ses
                    .digest = needs.digest,
                    .file_sha256 = arguments.sha256,
                    .digests = DigestCache::usual(),
+                   .isa = arguments.isa,
                    .on_load = [progress](int64_t done, int64_t all) {
                      throw_if_stopped();
                      progress->show(done, all);

@@ -17,13 +17,14 @@ struct ModelArguments {
   std::string file;
   std::string backend = "auto";
   int threads = 0;
+  std::string isa;  ///< of the CPU; "": the best that it has
   std::optional<int64_t> max_seq_len;
   int64_t batch = 0;    ///< tokens; 0: what suits the backend
   bool sha256 = false;  ///< of the file, to be recorded beside the model's root
 };
 /// --model alone, for commands that compute nothing.
 void add_model_option(CLI::App& command, std::string& file);
-/// --model, --backend, --threads, --max-seq-len, --batch.
+/// --model, --backend, --threads, --isa, --max-seq-len, --batch.
 void add_model_options(CLI::App& command, ModelArguments& arguments);
 
 /// Says on standard error when the file does not say how text is split, and how it is split then.

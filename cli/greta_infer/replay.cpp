@@ -44,7 +44,7 @@ struct RecordedPair {
 /// All that it takes to run a prompt of a probe again.
 struct RecordedProbe {
   std::string run;  ///< its name
-  std::string model_file, backend;
+  std::string model_file, backend, isa;
   std::string model_root, model_sha256;  ///< one of them may be empty
   Mode mode{};
   std::vector<RouteChoice> routes;
@@ -156,7 +156,7 @@ std::pair<int64_t, RecordedPair> read_pair(SQLite::Database& db, const Run& run,
       " WHERE p.run_id = ?1 AND p.layer = ?2 AND p.tensor = ?3";
   if (!prompt.empty()) sql += " AND p.prompt = ?4";
   if (pos) sql += " AND p.pos_id = ?5";
-  sql += " ORDER BY p.status = 'MATCH', p.class IS 'ROUNDING', p.prompt, p.pos_id LIMIT 1";
+  sql += " ORDER BY p.status = 'MATCH', p.class IS 'ROUNDING', p.pos_id, p.prompt_id LIMIT 1";
   Query query(db, sql);
   query.bind(1, run.id).bind(2, static_cast<int64_t>(place.layer)).bind(3, tensor);
   if (!prompt.empty()) query.bind(4, prompt);
@@ -190,6 +190,7 @@ RecordedProbe read_probe(const std::filesystem::path& database, const std::strin
       .run = found.name,
       .model_file = attribute(db, found, "model_file"),
       .backend = attribute(db, found, "backend"),
+      .isa = attribute_or_none(db, found, "isa"),
       .model_root = root,
       .model_sha256 = sha256,
       .mode = parse_mode(attribute(db, found, "mode")),
@@ -224,11 +225,13 @@ struct ReplayArguments {
 /// What the rows say.
 struct Outcome {
   RowDifference in_run, alone;  ///< decode's row, and the operation's, from prefill's
+  RowDifference again;          ///< the operation's on decode's input, from decode's
   bool same_run = false;        ///< both rows have the bits that are recorded
   bool fails = false;           ///< decode's row is beyond rounding
   bool makes_it = false;        ///< so is what the operation makes, alone
   bool as_decoded = false;      ///< that has the bits of decode's row
   bool like_decoded = false;    ///< or differs from it by rounding
+  bool comes_again = false;     ///< decode's input gives decode's row but for rounding
 };
 
 RowDifference difference(const std::vector<float>& x, const std::vector<float>& y) {
@@ -236,26 +239,42 @@ RowDifference difference(const std::vector<float>& x, const std::vector<float>& 
   return row_difference({x.data(), y.data(), std::ssize(x), {}});
 }
 
-bool is_finite(const std::vector<float>& row) {
-  return std::all_of(row.begin(), row.end(), [](float value) { return std::isfinite(value); });
-}
+/// How many values of a row are no numbers.
+struct Nonfinite {
+  int64_t nan = 0, inf = 0;
+
+  explicit Nonfinite(const std::vector<float>& row)
+      : nan(std::count_if(row.begin(), row.end(), [](float value) { return std::isnan(value); })),
+        inf(std::count_if(row.begin(), row.end(), [](float value) { return std::isinf(value); })) {}
+  bool any() const { return nan + inf > 0; }
+  /// "", or ", decode's row has 3 NaN and 2 inf".
+  std::string text(const std::string& whose) const {
+    if (!any()) return "";
+    std::string text = nan > 0 ? std::to_string(nan) + " NaN" : "";
+    if (inf > 0) text += (nan > 0 ? " and " : "") + std::to_string(inf) + " inf";
+    return ", " + whose + " has " + text;
+  }
+};
 
 /// True if rows differ by more than rounding; where bits are to be equal, whether they differ.
 bool is_beyond(const std::vector<float>& x, const std::vector<float>& y, double tolerance) {
   const RowDifference apart = difference(x, y);
   if (apart.differing == 0) return false;
-  return !is_finite(x) || !is_finite(y) || !(apart.rel_l2() <= tolerance && tolerance > 0);
+  return Nonfinite(x).any() || Nonfinite(y).any() ||
+         !(apart.rel_l2() <= tolerance && tolerance > 0);
 }
 
 Outcome judge(const Replayed& rows, const RecordedPair& pair) {
   Outcome outcome{difference(rows.prefill.sample, rows.decode.sample),
-                  difference(rows.prefill.sample, rows.alone)};
+                  difference(rows.prefill.sample, rows.alone),
+                  difference(rows.decode.sample, rows.again)};
   outcome.same_run = rows.prefill.fingerprint.hash == pair.prefill_hash &&
                      rows.decode.fingerprint.hash == pair.decode_hash;
   outcome.fails = is_beyond(rows.prefill.sample, rows.decode.sample, pair.tolerance);
   outcome.makes_it = is_beyond(rows.prefill.sample, rows.alone, pair.tolerance);
   outcome.as_decoded = difference(rows.decode.sample, rows.alone).differing == 0;
   outcome.like_decoded = !is_beyond(rows.decode.sample, rows.alone, pair.tolerance);
+  outcome.comes_again = !is_beyond(rows.decode.sample, rows.again, pair.tolerance);
   return outcome;
 }
 
@@ -263,25 +282,21 @@ std::string conclusion(const Outcome& outcome) {
   if (!outcome.same_run) return "the run came out otherwise: nothing can be said";
   if (outcome.makes_it) return "the difference arises in this operation";
   if (!outcome.fails) return "there is no difference beyond rounding";
-  return "the difference comes with the input";
+  if (outcome.comes_again) return "the difference comes with the input";
+  return "this operation alone is right on this input; the call is wrong (buffer, residual, order)";
 }
 
-/// 1 where the operation makes a difference, as a verdict that fails.
+/// 1 where the operation or its call makes a difference, as a verdict that fails.
 ExitStatus status_of(const Outcome& outcome) {
   if (!outcome.same_run) return kExitNoVerdict;
-  return outcome.makes_it ? kExitFail : kExitDone;
+  return outcome.makes_it || (outcome.fails && !outcome.comes_again) ? kExitFail : kExitDone;
 }
 
 std::string distance_text(const RowDifference& one, const RecordedPair& pair, bool beyond) {
   if (one.differing == 0) return "equal, bit for bit";
-  const double rel_l2 = one.rel_l2();
-  if (rel_l2 == 0) {
-    return std::to_string(one.differing) + " of " + std::to_string(one.n) +
-           " values differ, none of them a number on both sides";
-  }
   char text[160];
   std::snprintf(text, sizeof text, "%lld of %lld values differ, rel_l2 %.3g%s",
-                static_cast<long long>(one.differing), static_cast<long long>(one.n), rel_l2,
+                static_cast<long long>(one.differing), static_cast<long long>(one.n), one.rel_l2(),
                 beyond               ? ", beyond rounding"
                 : pair.tolerance > 0 ? ", rounding"
                                      : "");
@@ -302,27 +317,41 @@ void print_text(const RecordedProbe& probe, const PairPlace& place, const Replay
               static_cast<long long>(place.pos));
   std::printf("input    prefill's %s%s%s\n", inputs.empty() ? "token" : inputs.c_str(),
               route.empty() ? "" : ", by decode's route ", route.c_str());
-  std::printf("decode   %s (in the run, from prefill's row)\n",
-              distance_text(outcome.in_run, pair, outcome.fails).c_str());
-  std::printf("alone    %s (from prefill's row)\n",
-              distance_text(outcome.alone, pair, outcome.makes_it).c_str());
+  const auto print = [&](const char* line, const RowDifference& one, bool beyond,
+                         const std::string& nonfinite, const char* from) {
+    std::printf("%-8s %s%s (%s)\n", line, distance_text(one, pair, beyond).c_str(),
+                nonfinite.c_str(), from);
+  };
+  print("decode", outcome.in_run, outcome.fails,
+        Nonfinite(rows.prefill.sample).text("prefill's row") +
+            Nonfinite(rows.decode.sample).text("decode's"),
+        "in the run, from prefill's row");
+  print("alone", outcome.alone, outcome.makes_it, Nonfinite(rows.alone).text("it"),
+        "from prefill's row");
   std::printf("         %s\n", outcome.as_decoded     ? "has the bits of decode's row"
                                : outcome.like_decoded ? "is decode's row but for rounding"
                                                       : "is not decode's row");
+  print("again", outcome.again, !outcome.comes_again, Nonfinite(rows.again).text("it"),
+        "on decode's own input, from decode's row");
   std::printf("so       %s\n", conclusion(outcome).c_str());
 }
 
-nlohmann::json json_of(const RowDifference& one, bool beyond) {
+/// row: the later of the two.
+nlohmann::json json_of(const RowDifference& one, const std::vector<float>& row, bool beyond) {
+  const Nonfinite nonfinite(row);
   const double rel_l2 = one.rel_l2();
   return {{"differing", one.differing},
           {"rel_l2", std::isfinite(rel_l2) ? nlohmann::json(rel_l2) : nlohmann::json()},
           {"max_abs", std::isfinite(one.max_abs) ? nlohmann::json(one.max_abs) : nlohmann::json()},
+          {"nan", nonfinite.nan},
+          {"inf", nonfinite.inf},
           {"beyond_rounding", beyond}};
 }
 
 void print_json(const RecordedProbe& probe, const PairPlace& place, const Replayed& rows,
                 const Outcome& outcome, const RecordedPair&) {
   const std::string& route = rows.decode.route;
+  const Nonfinite prefill(rows.prefill.sample);
   nlohmann::json inputs = nlohmann::json::array();
   for (const TracePoint input : inputs_of(place.point)) inputs.push_back(trace_point_name(input));
   const nlohmann::json json{{"run", probe.run},
@@ -333,8 +362,10 @@ void print_json(const RecordedProbe& probe, const PairPlace& place, const Replay
                             {"inputs", inputs},
                             {"route", route.empty() ? nlohmann::json() : nlohmann::json(route)},
                             {"n", outcome.alone.n},
-                            {"decode", json_of(outcome.in_run, outcome.fails)},
-                            {"alone", json_of(outcome.alone, outcome.makes_it)},
+                            {"prefill", {{"nan", prefill.nan}, {"inf", prefill.inf}}},
+                            {"decode", json_of(outcome.in_run, rows.decode.sample, outcome.fails)},
+                            {"alone", json_of(outcome.alone, rows.alone, outcome.makes_it)},
+                            {"again", json_of(outcome.again, rows.again, !outcome.comes_again)},
                             {"as_recorded", outcome.same_run},
                             {"reproduces_decode", outcome.like_decoded},
                             {"bits_of_decode", outcome.as_decoded},
@@ -383,6 +414,7 @@ std::unique_ptr<Session> open_same(const ReplayArguments& arguments, const Recor
   model.file = arguments.model.empty() ? probe.model_file : arguments.model;
   model.backend = probe.backend;
   model.threads = arguments.threads;
+  model.isa = probe.isa;
   model.sha256 = probe.model_root.empty();
   if (model.file.empty()) throw std::invalid_argument("the run names no model: pass --model FILE");
   std::unique_ptr<Session> session = open_session(model, {.digest = true});
@@ -421,8 +453,8 @@ int replay_run(const ReplayArguments& arguments) {
 void add_infer_replay(CLI::App& app, Infer& infer) {
   CLI::App* command = app.add_subcommand(
       "replay",
-      "Runs one operation of decode on the input that prefill's had (exit status 1 if it "
-      "makes the difference)");
+      "Runs one operation of decode on the input that prefill's had (exit status 1 if the "
+      "difference arises there)");
   auto arguments = std::make_shared<ReplayArguments>();
   command->add_option("--run", arguments->run, "A probe in the database, or a part of its name")
       ->required()

@@ -168,7 +168,8 @@ void FailureSections::by_prompt() {
                 " v.numeric_tensor, v.numeric_pos_id, v.details"
                 " FROM verdict v JOIN prompt q ON q.run_id = v.run_id AND q.name = v.item"
                 " WHERE v.run_id = ? AND v.level = 'prompt' AND v.strict_first_fail IS NOT NULL"
-                " ORDER BY q.id");
+                " ORDER BY v.item IS (SELECT w.prompt FROM verdict w WHERE w.run_id = v.run_id"
+                " AND w.level = 'run' AND w.item = '') DESC, q.id");
   auto place = [&](int cause, bool has_pos = true) {
     return FailPlace{.cause = rows.text(cause),
                      .root_cause = "",

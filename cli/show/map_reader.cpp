@@ -351,7 +351,9 @@ PairMap read_map(QueryPool& statements, const Run& a, const Run& b) {
       "d.tensor"
       " FROM run_diff d JOIN phase h ON h.name = d.phase"
       " LEFT JOIN prompt q ON q.run_id = ?1 AND q.name = d.prompt"
-      " WHERE d.run_a_id = ?1 AND d.run_b_id = ?2");
+      " WHERE d.run_a_id = ?1 AND d.run_b_id = ?2 AND d.prompt NOT IN (SELECT p.prompt FROM "
+      "run_pair p"
+      " WHERE p.run_a_id = ?1 AND p.run_b_id = ?2 AND p.prompt IS NOT NULL)");
   rows.bind(1, a.id).bind(2, b.id);
   MapBuilder builder;
   while (rows.step()) builder.add(rows);

@@ -500,6 +500,8 @@ inline constexpr ReportText kTexts[] = {
   // Page of two runs
   {"compare.verdicts", "strict {0}, numeric {1}; {2} rows compared", "estricto {0}, numérico {1}; {2} filas comparadas"},
   {"compare.why_not", "cannot be compared: {0}", "no se pueden comparar: {0}"},
+  {"compare.isa", "the last bits depend on the instruction set: A has {0}, B has {1}", "los últimos bits dependen del juego de instrucciones: A tiene {0}, B tiene {1}"},
+  {"compare.left_out", "left out, so that the verdict is of the other prompts: {0}", "sin comparar, así que el veredicto es de los otros prompts: {0}"},
   {"compare.incomplete", "not all of it may be there: {0}", "puede que no esté todo: {0}"},
   {"compare.first", "first difference: {0}", "primera diferencia: {0}"},
   {"compare.beyond", "first beyond rounding: {0}", "primera más allá del redondeo: {0}"},

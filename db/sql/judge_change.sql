@@ -9,4 +9,4 @@ SELECT
   CASE WHEN numeric_tensor IS NULL THEN tensor ELSE numeric_tensor END, origin, caused_by, why_not,
   CASE level WHEN 'gate' THEN (SELECT min(w.until) FROM run_waiver w WHERE w.run_id = run_b_id) END
 FROM diff_now
-WHERE run_a_id = ?2 AND run_b_id = ?1
+WHERE run_a_id = ?2 AND run_b_id = ?1 AND level IN ('run', 'gate')

@@ -121,6 +121,9 @@ class Backend {
 
   virtual std::string name() const = 0;    ///< cpu, hip
   virtual std::string device() const = 0;  ///< what it runs on, for people
+  /// The instruction set that its bits depend on, as isa_name() has it; "" where there is no
+  /// choice.
+  virtual std::string isa() const { return ""; }
   /// Arithmetic of a set of routes, which is what tolerances go by: f32, f16, bf16.
   virtual std::string arithmetic(const RouteTable& routes) const = 0;
 
@@ -230,7 +233,7 @@ RouteTable choose_routes(const Backend& backend, Mode mode, std::span<const Rout
 /// All weights of a model in a backend's memory; on the CPU they stay where the file is mapped.
 ModelWeights upload_weights(const Model& model, Backend& backend, const LoadProgress& on_load = {});
 
-/// The CPU of this machine. n_threads 0: as many as there are cores.
-std::unique_ptr<Backend> make_cpu_backend(int n_threads);
+/// The CPU of this machine. n_threads 0: as many as there are cores; isa: which it must have.
+std::unique_ptr<Backend> make_cpu_backend(int n_threads, Isa isa = best_isa());
 
 }  // namespace greta

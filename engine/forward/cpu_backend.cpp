@@ -41,7 +41,7 @@ std::string cpu_model() {
   return "CPU";
 }
 
-using Matmul = void (*)(const Matrix&, const float*, int64_t, float*, ThreadPool&);
+using Matmul = void (*)(const Matrix&, const float*, int64_t, float*, ThreadPool&, Isa);
 
 Matmul matmul_of(Route route) {
   if (route == Route::kDot) return matmul_dot;
@@ -52,12 +52,13 @@ Matmul matmul_of(Route route) {
 
 class CpuBackend final : public Backend {
  public:
-  explicit CpuBackend(int n_threads) : pool_(n_threads) {}
+  CpuBackend(int n_threads, Isa isa) : pool_(n_threads), isa_(isa) {}
 
   std::string name() const override { return "cpu"; }
   std::string device() const override {
-    return cpu_model() + ", " + cpu_isa() + ", " + std::to_string(pool_.size()) + " threads";
+    return cpu_model() + ", " + isa() + ", " + std::to_string(pool_.size()) + " threads";
   }
+  std::string isa() const override { return isa_name(isa_); }
   std::string arithmetic(const RouteTable&) const override { return "f32"; }
   std::vector<Route> routes(Op op) const override {
     if (op == Op::kAttention) return {Route::kOnline, Route::kTwoPass};
@@ -115,17 +116,18 @@ class CpuBackend final : public Backend {
   }
   void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t dim,
                 float* out) override {
-    greta::rms_norm(x, weight, eps, n_tokens, dim, out, pool_);
+    greta::rms_norm(x, weight, eps, n_tokens, dim, out, pool_, isa_);
   }
   void project(Route route, const float* x, int64_t n_tokens,
                std::span<const Product> products) override {
     const Matmul matmul = matmul_of(route);
-    for (const Product& product : products) matmul(product.w, x, n_tokens, product.out, pool_);
+    for (const Product& product : products)
+      matmul(product.w, x, n_tokens, product.out, pool_, isa_);
   }
   void project_add(Route route, const float* x, int64_t n_tokens, const Product& product,
                    const float* residual, float* sum) override {
     project(route, x, n_tokens, {&product, 1});
-    greta::add(residual, product.out, n_tokens * product.w.rows, sum, pool_);
+    greta::add(residual, product.out, n_tokens * product.w.rows, sum, pool_, isa_);
   }
   void feed_forward(const FeedForward& ffn, const float* x, int64_t n_tokens, float* gated,
                     const float* residual, float* sum) override {
@@ -135,22 +137,22 @@ class CpuBackend final : public Backend {
       n_scratch_ = n;
     }
     const Matmul matmul = matmul_of(ffn.gate_up_route);
-    matmul(ffn.gate, x, n_tokens, gated, pool_);
-    matmul(ffn.up, x, n_tokens, scratch_.get(), pool_);
-    swiglu(gated, scratch_.get(), n, gated, pool_);
+    matmul(ffn.gate, x, n_tokens, gated, pool_, isa_);
+    matmul(ffn.up, x, n_tokens, scratch_.get(), pool_, isa_);
+    swiglu(gated, scratch_.get(), n, gated, pool_, isa_);
     project_add(ffn.down_route, gated, n_tokens, ffn.down, residual, sum);
   }
   void finish_heads(int64_t n_tokens, int64_t head_dim, float eps,
                     std::span<const HeadTensor> tensors) override {
     for (const HeadTensor& tensor : tensors) {
-      greta::finish_heads(tensor, n_tokens, head_dim, eps, pool_);
+      greta::finish_heads(tensor, n_tokens, head_dim, eps, pool_, isa_);
     }
   }
   void rope(int64_t shift, const RopeTurn& turn, int64_t head_dim,
             std::span<const RopeTensor> tensors) override {
     for (RopeTensor tensor : tensors) {
       for (const Stretch& one : stretches_) {
-        greta::rope(tensor, one.first_pos + shift, turn, one.n_tokens, head_dim, pool_);
+        greta::rope(tensor, one.first_pos + shift, turn, one.n_tokens, head_dim, pool_, isa_);
         const int64_t n = one.n_tokens * tensor.n_heads * head_dim;
         tensor.in += n;
         tensor.out += n;
@@ -185,13 +187,14 @@ class CpuBackend final : public Backend {
   }
   void attention(size_t, Route route, const AttentionShape& shape, const float* q, ConstKvRows k,
                  ConstKvRows v, float* out, const AttentionTrace& trace) override {
-    if (route == Route::kOnline) return attention_online(shape, q, k, v, out, trace, pool_);
-    if (route == Route::kTwoPass) return attention_two_pass(shape, q, k, v, out, trace, pool_);
+    if (route == Route::kOnline) return attention_online(shape, q, k, v, out, trace, pool_, isa_);
+    if (route == Route::kTwoPass)
+      return attention_two_pass(shape, q, k, v, out, trace, pool_, isa_);
     throw std::invalid_argument("the CPU has no route " + std::string(route_name(route)) +
                                 " for attention; it has ONLINE and TWO_PASS");
   }
   void add(const float* a, const float* b, int64_t n, float* out) override {
-    greta::add(a, b, n, out, pool_);
+    greta::add(a, b, n, out, pool_, isa_);
   }
 
   void top_k(const float* values, int64_t n, int k, float* top) override {
@@ -258,6 +261,7 @@ class CpuBackend final : public Backend {
 
  private:
   ThreadPool pool_;
+  Isa isa_;
   std::vector<int32_t> tokens_;
   std::vector<Stretch> stretches_;  // of the batch
   std::vector<int32_t> order_;
@@ -271,10 +275,10 @@ class CpuBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cpu_backend(int n_threads) {
+std::unique_ptr<Backend> make_cpu_backend(int n_threads, Isa isa) {
   if (n_threads <= 0)
     n_threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return std::make_unique<CpuBackend>(n_threads);
+  return std::make_unique<CpuBackend>(n_threads, isa);
 }
 
 }  // namespace greta

@@ -26,33 +26,36 @@ bool is_attention(TracePoint point) {
 
 bool is_cache(TracePoint point) { return point == kKCache || point == kVCache; }
 
-/// Keeps all rows of a prompt, by its number among those of a run.
+/// Keeps the rows of a position of a prompt, by its number among those of a run.
 class RunRows final : public TraceSink {
  public:
-  explicit RunRows(size_t which) : which_(which) {}
+  RunRows(size_t which, int64_t pos) : which_(which), pos_(pos) {}
 
   size_t begin_prompt(const PromptRecord&) override { return n_begun_++; }
   void rows(size_t prompt, std::vector<TraceRecord> rows) override {
     if (prompt != which_) return;
-    std::move(rows.begin(), rows.end(), std::back_inserter(rows_));
+    std::copy_if(std::move_iterator(rows.begin()), std::move_iterator(rows.end()),
+                 std::back_inserter(rows_),
+                 [this](const TraceRecord& row) { return row.pos_id == pos_; });
   }
   void readout(size_t, const ReadoutRecord&) override {}
   void attribute(const std::string&, const std::string&) override {}
   void end(bool) override {}
 
-  /// The last one of a side at a place.
-  const TraceRecord& row(bool decode, TracePoint point, int64_t pos) const {
+  /// The last one of a side.
+  const TraceRecord& row(bool decode, TracePoint point) const {
     const auto found = std::find_if(rows_.rbegin(), rows_.rend(), [&](const TraceRecord& row) {
-      return is_decode(row.phase) == decode && row.point == point && row.pos_id == pos;
+      return is_decode(row.phase) == decode && row.point == point;
     });
     if (found != rows_.rend()) return *found;
     throw std::runtime_error(std::string(decode ? "decode" : "prefill") + " left no " +
                              std::string(trace_point_name(point)) + " at position " +
-                             std::to_string(pos) + " when the prompt ran again");
+                             std::to_string(pos_) + " when the prompt ran again");
   }
 
  private:
   size_t which_, n_begun_ = 0;
+  int64_t pos_;
   std::vector<TraceRecord> rows_;
 };
 
@@ -62,8 +65,7 @@ TraceSelection selection_of(const PairPlace& place) {
   selection.points = inputs_of(place.point);
   selection.points.push_back(place.point);
   if (is_attention(place.point) || is_cache(place.point)) {
-    selection.points.insert(selection.points.end(), {kKCache, kVCache});
-    selection.phases.push_back(Phase::kPrefill);  // the rows of all positions before
+    selection.points.insert(selection.points.end(), {kKCacheRows, kVCacheRows});
   }
   selection.sample_values = kMaxFingerprintValues;
   return selection;
@@ -85,12 +87,13 @@ class Operation {
     act_.begin_batch(1, false, 1);
   }
 
-  std::vector<float> on(const RunRows& rows) {
+  /// What it makes of the input that a side had.
+  std::vector<float> on(bool decode, const RunRows& rows) {
     for (const TracePoint input : inputs_of(place_.point)) {
-      give(rows.row(false, input, place_.pos).sample, buffer_of(input));
+      give(rows.row(decode, input).sample, buffer_of(input));
     }
-    if (is_attention(place_.point) || is_cache(place_.point)) give_cache(rows);
-    const int64_t n = std::ssize(rows.row(false, place_.point, place_.pos).sample);
+    if (is_attention(place_.point) || is_cache(place_.point)) give_cache(decode, rows);
+    const int64_t n = std::ssize(rows.row(decode, place_.point).sample);
     const size_t layer = static_cast<size_t>(std::max(place_.layer, 0));
     const LayerPlan plan = planner_.layers(batch_)[layer];
     const Stretch stretch{.n_tokens = 1, .first_pos = batch_.first_pos};
@@ -139,17 +142,14 @@ class Operation {
     return values;
   }
 
-  /// What decode finds in the cache; what it must not read, or writes itself, is NaN.
-  void give_cache(const RunRows& rows) {
+  /// What a side finds in the cache; what it must not read, or writes itself, is NaN.
+  void give_cache(bool decode, const RunRows& rows) {
     const int64_t width = config_.kv_dim(), n_rows = place_.pos + 2;
     const int64_t n_known = place_.pos + (is_attention(place_.point) ? 1 : 0);
     for (const auto& [point, cache] :
-         {std::pair(kKCache, cache_.k(0)), std::pair(kVCache, cache_.v(0))}) {
-      std::vector<float> values;
-      for (int64_t pos = 0; pos < n_known; ++pos) {
-        const std::vector<float>& row = rows.row(false, point, pos).sample;
-        values.insert(values.end(), row.begin(), row.end());
-      }
+         {std::pair(kKCacheRows, cache_.k(0)), std::pair(kVCacheRows, cache_.v(0))}) {
+      std::vector<float> values = rows.row(decode, point).sample;
+      values.resize(static_cast<size_t>(n_known * width));
       values.resize(static_cast<size_t>(n_rows * width), std::numeric_limits<float>::quiet_NaN());
       give(values, cache);
     }
@@ -327,17 +327,18 @@ Replayed replay(const Model& model, const ModelWeights& weights, Backend& backen
   if (together.size() > 1) {
     options.forward.max_batch = std::max(options.forward.max_batch, n_tokens);
   }
-  RunRows rows(which);
+  RunRows rows(which, place.pos);
   Probe(model, weights, backend, capacity, options).run(together, rows);
-  const TraceRecord& decoded = rows.row(true, place.point, place.pos);
+  const TraceRecord& decoded = rows.row(true, place.point);
   const Batch batch{.tokens = {&decoded.token_id, 1},
                     .first_pos = place.pos,
                     .decode = true,
                     .step = decoded.step,
                     .n_prompt = n_prompt};
-  Operation operation(model, weights, backend, options.forward, batch, place);
-  std::vector<float> alone = operation.on(rows);
-  return {rows.row(false, place.point, place.pos), decoded, std::move(alone)};
+  const auto alone = [&](bool decode) {
+    return Operation(model, weights, backend, options.forward, batch, place).on(decode, rows);
+  };
+  return {rows.row(false, place.point), decoded, alone(false), alone(true)};
 }
 
 }  // namespace greta

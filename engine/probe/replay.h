@@ -11,11 +11,12 @@
 
 namespace greta {
 
-/// The rows of a pair, of its prompt run again, and what decode's operation makes of the input that
-/// prefill's had.
+/// The rows of a pair, of its prompt run again, and what decode's operation makes of the input of
+/// either side: one token, by decode's route, plan and kernel.
 struct Replayed {
   TraceRecord prefill, decode;  ///< with all values as their samples
-  std::vector<float> alone;     ///< one token, by decode's route, plan and kernel
+  std::vector<float> alone;     ///< of prefill's input
+  std::vector<float> again;     ///< of decode's own: other than its row where the call was wrong
 };
 
 /// Trace points whose rows the operation behind `point` reads; attention reads the cache as well.
@@ -23,7 +24,8 @@ struct Replayed {
 std::vector<TracePoint> inputs_of(TracePoint point);
 
 /// Runs a prompt as a probe does, then the one operation behind `place` again, by itself: what it
-/// makes of prefill's input tells whether a difference arises there or comes with the input.
+/// makes of each side's input tells whether a difference arises in the operation, in how the pass
+/// calls it, or comes with the input.
 /// options.selection is of no account. Throws std::invalid_argument as inputs_of() and Probe do,
 /// std::runtime_error when a side does not reach the place.
 ///

@@ -8,11 +8,11 @@
 
 namespace greta {
 
-std::unique_ptr<Backend> make_backend(std::string_view name, int n_threads) {
-  if (name == "cpu") return make_cpu_backend(n_threads);
+std::unique_ptr<Backend> make_backend(std::string_view name, int n_threads, std::string_view isa) {
+  if (name == "cpu") return make_cpu_backend(n_threads, isa_of(isa));
   if (name == "auto") {
     std::unique_ptr<Backend> gpu = gpu_count() > 0 ? make_hip_backend() : nullptr;
-    return gpu ? std::move(gpu) : make_cpu_backend(n_threads);
+    return gpu && isa.empty() ? std::move(gpu) : make_cpu_backend(n_threads, isa_of(isa));
   }
   if (name != "hip") {
     std::string known;
@@ -22,6 +22,9 @@ std::unique_ptr<Backend> make_backend(std::string_view name, int n_threads) {
     throw std::invalid_argument("there is no backend '" + std::string(name) + "'; there are " +
                                 known);
   }
+  if (!isa.empty())
+    throw std::invalid_argument(
+        "a GPU has no instruction set to choose: --isa is of --backend cpu");
   std::unique_ptr<Backend> gpu = make_hip_backend();
   if (gpu) return gpu;
   throw std::invalid_argument(

@@ -96,6 +96,7 @@ RunRecord make_run_record(const RunSetup& setup, const Session& session,
       {"trace.sample", std::to_string(selection.sample_values)},
   };
   run.attributes.insert(run.attributes.end(), facts.begin(), facts.end());
+  if (!backend.isa().empty()) run.attributes.emplace_back("isa", backend.isa());
   for (const Fault& fault : forward.faults.all())
     run.attributes.emplace_back("inject", fault.text());
   for (const auto& [name, value] : environment) {

@@ -87,7 +87,7 @@ void Session::begin_tokenizer() {
 }
 
 void Session::load_weights(std::string_view backend) {
-  backend_ = make_backend(backend, n_threads_);
+  backend_ = make_backend(backend, n_threads_, plan_.isa);
   times_.end("device");
   weights_ = upload_weights(model_, *backend_, plan_.on_load);
   model_.check_whole();

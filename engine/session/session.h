@@ -47,7 +47,9 @@ inline constexpr std::array<std::string_view, 3> kBackendNames{"cpu", "hip", "au
 /// cpu, hip (the GPU), or auto: the GPU where this build and this machine have one, else the CPU.
 /// Throws std::invalid_argument for a backend that the build does not have, and what
 /// make_hip_backend() throws.
-std::unique_ptr<Backend> make_backend(std::string_view name, int n_threads);
+/// isa: as isa_of() takes it, of the CPU alone.
+std::unique_ptr<Backend> make_backend(std::string_view name, int n_threads,
+                                      std::string_view isa = "");
 
 /// What will be asked of a session, so that it begins while the device is set up and weights are
 /// loaded.
@@ -56,6 +58,7 @@ struct SessionPlan {
   bool digest = false;
   bool file_sha256 = false;  ///< with the digest
   DigestCache digests = {};  ///< where they are kept
+  std::string isa = {};      ///< as make_backend takes it
   LoadProgress on_load = {};
 };
 

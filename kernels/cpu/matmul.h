@@ -18,22 +18,19 @@ namespace greta {
 
 /// One dot product per output. The order of summation depends on w.cols and w.type alone, so a
 /// token's result has the same bits in any batch: the route of decode and of batch-invariant runs.
-void matmul_dot(const Matrix& w, const float* x, int64_t n_tokens, float* out, ThreadPool& pool);
+/// Instruction sets, of which the processor must have `isa`, differ in vector width and so in the
+/// last bits.
+void matmul_dot(const Matrix& w, const float* x, int64_t n_tokens, float* out, ThreadPool& pool,
+                Isa isa = best_isa());
 
 /// Blocked product over tiles of rows and tokens, with weights expanded once per tile. Another
 /// order of summation than matmul_dot, and faster from a few tokens on: the route of prefill.
-void matmul_gemm(const Matrix& w, const float* x, int64_t n_tokens, float* out, ThreadPool& pool);
+void matmul_gemm(const Matrix& w, const float* x, int64_t n_tokens, float* out, ThreadPool& pool,
+                 Isa isa = best_isa());
 
 /// As matmul_dot, but the running sum is rounded to fp16 after every block of `step` ≥ 1 products:
 /// what a kernel with a half-precision accumulator computes. Slow; for fault injection only.
 void matmul_fp16_accumulate(const Matrix& w, const float* x, int64_t n_tokens, int64_t step,
                             float* out, ThreadPool& pool);
-
-/// The kernels of one instruction set, which the processor must have. Instruction sets differ in
-/// vector width and so in the last bits.
-void matmul_dot(const Matrix& w, const float* x, int64_t n_tokens, float* out, ThreadPool& pool,
-                Isa isa);
-void matmul_gemm(const Matrix& w, const float* x, int64_t n_tokens, float* out, ThreadPool& pool,
-                 Isa isa);
 
 }  // namespace greta

@@ -1,5 +1,8 @@
 #include "kernels/simd/isa.h"
 
+#include <stdexcept>
+#include <string>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -50,6 +53,16 @@ const char* isa_name(Isa isa) {
   return "baseline";
 }
 
-const char* cpu_isa() { return isa_name(best_isa()); }
+Isa isa_of(std::string_view name) {
+  if (name.empty()) return best_isa();
+  std::string known;
+  for (const Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+    if (isa > best_isa()) break;
+    if (name == isa_name(isa)) return isa;
+    known.append(known.empty() ? "" : ", ").append(isa_name(isa));
+  }
+  throw std::invalid_argument("this processor has no instruction set '" + std::string(name) +
+                              "'; it has " + known);
+}
 
 }  // namespace greta

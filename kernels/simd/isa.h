@@ -10,6 +10,8 @@
 //   x_simd.cpp    namespace greta::GRETA_ISA { const XKernels x_kernels = {f}; }
 //   x.cpp         GRETA_SELECT_KERNELS(isa, x_kernels).f(...)
 
+#include <string_view>
+
 namespace greta {
 
 /// Weakest first. kBaseline is what every processor of the architecture has.
@@ -18,9 +20,11 @@ enum class Isa { kBaseline, kAvx2, kAvx512 };
 /// The best of them that this processor and operating system support; found once.
 Isa best_isa();
 
-/// "baseline", "avx2", "avx512"; cpu_isa() is the name of best_isa().
+/// "baseline", "avx2", "avx512".
 const char* isa_name(Isa isa);
-const char* cpu_isa();
+/// The one of that name; the best where it is empty. Throws std::invalid_argument for a name that
+/// there is not, and for one that this processor does not have.
+Isa isa_of(std::string_view name);
 
 }  // namespace greta
 

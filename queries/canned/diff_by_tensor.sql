@@ -1,4 +1,4 @@
--- How many rows of two runs are alike, trace point by trace point.
+-- How many rows of two runs are alike, trace point by trace point: of the prompts that both have.
 -- :run_a a run
 -- :run_b the run that it is compared with
 SELECT d.tensor, sum(d.status = 'MATCH') AS match,
@@ -11,6 +11,6 @@ FROM run_diff d
 WHERE d.run_a = :run_a AND d.run_b = :run_b
   AND NOT EXISTS (
     SELECT 1 FROM run_pair p
-    WHERE p.run_a = :run_a AND p.run_b = :run_b AND p.why_not IS NOT NULL)
+    WHERE p.run_a = :run_a AND p.run_b = :run_b AND CASE WHEN p.prompt IS NULL THEN p.why_not IS NOT NULL ELSE p.prompt = d.prompt END)
 GROUP BY d.tensor_id, d.tensor
 ORDER BY (SELECT t.ord FROM tensor t WHERE t.id = d.tensor_id), d.tensor;

@@ -12,7 +12,7 @@ SELECT t.name AS tensor, s.key_layer AS layer, nullif(s.key_pos_id, -1) AS pos_i
                  WHEN 'previous' THEN s.key_layer - 1 ELSE s.last_layer END),
            CASE e.kind WHEN 'input' THEN 1e300 END))
          FROM edge e WHERE e.to_id = s.key_tensor_id AND e.kind <> 'alias'), 1e300) AS input_rel_l2,
-       t.ord AS ord
+       t.ord AS ord, s.class AS class
 FROM comparison_cause s
 JOIN tensor t ON t.id = s.key_tensor_id
 WHERE s.run_id = (SELECT id FROM run WHERE name = :run) AND s.other_run_id = s.run_id

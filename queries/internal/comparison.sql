@@ -12,24 +12,24 @@ SELECT
   -- of the prompt of x, in the other run
   CASE WHEN a.id = b.id THEN x.prompt_id ELSE (
     SELECT o.id FROM prompt o WHERE o.run_id = b.id AND o.name = (SELECT q.name FROM prompt q WHERE q.id = x.prompt_id)) END AS other_prompt_id,
+  -- by which prompts of the run are put in order where all else is equal: as its engine had them, but by name where
+  -- files told of them, which come in any order
+  CASE WHEN a.status <> 'unknown' AND NOT EXISTS (SELECT 1 FROM run_event e WHERE e.run_id = a.id) THEN x.prompt_id
+    ELSE (SELECT q.name FROM prompt q WHERE q.id = x.prompt_id) END AS prompt_place,
   coalesce(x.prompt_id, p.prompt_id) AS prompt_id, coalesce(x.pos_id, p.pos_id) AS pos_id,
   coalesce(x.layer, p.layer) AS layer, coalesce(x.token_id, p.token_id) AS token_id,
   x.logical_tok_idx AS logical_tok_idx, coalesce(x.name_id, p.name_id) AS name_id,
   coalesce(x.tensor_id, (SELECT n.tensor_id FROM tensor_name n WHERE n.id = p.name_id)) AS tensor_id,
-  (SELECT t.stage FROM tensor t WHERE t.id = coalesce(x.tensor_id, (
-     SELECT n.tensor_id FROM tensor_name n WHERE n.id = p.name_id))) AS stage,
+  (SELECT t.stage FROM tensor t WHERE t.id = coalesce(x.tensor_id, (SELECT n.tensor_id FROM tensor_name n WHERE n.id = p.name_id))) AS stage,
   x.hash AS x_hash, y.hash AS y_hash, x.n AS x_n, x.nan AS x_nan, x.inf AS x_inf, y.nan AS y_nan, y.inf AS y_inf,
-  CASE x.side WHEN 0 THEN x.hash ELSE y.hash END AS prefill_hash,
-  CASE x.side WHEN 0 THEN y.hash ELSE x.hash END AS decode_hash,
-  y.run_id IS NULL AS alone,
-  x.n >= 16 AS steady,  -- few values may cancel to next to nothing, which any rounding is much of
+  CASE x.side WHEN 0 THEN x.hash ELSE y.hash END AS prefill_hash, CASE x.side WHEN 0 THEN y.hash ELSE x.hash END AS decode_hash,
+  y.run_id IS NULL AS alone, x.n >= 16 AS steady,  -- few values may cancel to next to nothing, which any rounding is much of
   -- 1: prefill traced the last position of its prompt here, so that rows of decode must have a partner
   (SELECT d.demands FROM traced_position d
    WHERE d.run_id = x.run_id AND d.prompt_id = x.prompt_id AND d.side = 0 AND d.pos_id = x.pos_id) AS demanded,
   CASE WHEN a.id = b.id THEN x.ambiguous OR y.ambiguous ELSE x.ambiguous_in_phase OR y.ambiguous_in_phase END AS ambiguous,
   x.nan > 0 OR x.inf > 0 OR x.flags & 1 OR y.nan > 0 OR y.inf > 0 OR y.flags & 1 AS nonfinite,
-  x.token_id IS NOT y.token_id AS other_token,
-  CASE WHEN x.flags & 8 OR y.flags & 8 THEN 1 ELSE 0 END AS claimed,  -- 1: only a document states one of them
+  x.token_id IS NOT y.token_id AS other_token, CASE WHEN x.flags & 8 OR y.flags & 8 THEN 1 ELSE 0 END AS claimed,  -- 1: only a document states one of them
   x.flags & ifnull(y.flags, 32) & 32 AS whole_tensor,
   -- 1: a match that nothing else can unsettle: equal hashes and statistics of finite rows, and no samples
   CASE WHEN x.hash = y.hash AND x.n = y.n AND x.n > 0 AND x.flags = y.flags AND a.hash_algo = b.hash_algo THEN
@@ -42,8 +42,7 @@ SELECT
     THEN x.hash = y.hash END AS hash_equal,
   -- 1: the hashes are equal, of one algorithm, and nothing says that the rows are of other lengths
   x.hash = y.hash AND (x.n <> y.n) IS NOT 1 AND (a.hash_algo = b.hash_algo) = ((x.flags & 16) = (y.flags & 16)) AS same_hash,
-  x.hash <> y.hash AND (a.hash_algo = b.hash_algo) = ((x.flags & 16) = (y.flags & 16)) AS other_hash,
-  (a.hash_algo <> 'fnv-256') <> ((x.flags & 16) <> 0) AS whole_hash,  -- 1: of all values, not of the first 256
+  x.hash <> y.hash AND (a.hash_algo = b.hash_algo) = ((x.flags & 16) = (y.flags & 16)) AS other_hash, (a.hash_algo <> 'fnv-256') <> ((x.flags & 16) <> 0) AS whole_hash,  -- 1: of all values, not of the first 256
   a.hash_algo = 'torch-xor' AS order_free,  -- equal hashes say nothing of the order of the values
   -- two lengths; one made from a sample says nothing of the row's
   x.n IS NOT y.n AND ((x.flags | y.flags) & 2) = 0 AS other_length,
@@ -74,8 +73,7 @@ SELECT
            FROM sample u CROSS JOIN json_each('[' || substr(replace(hex(zeroblob(u.n)), '00', ',0'), 2) || ']') e WHERE u.id IN (x.sample_id, y.sample_id)) h
          CROSS JOIN (VALUES (0), (1), (2), (3)) c GROUP BY h.i, h.sign) b) f
      GROUP BY f.i HAVING count(*) = 2 AND abs(sum(f.value * f.sign)) > 5.1e-4 * max(abs(f.value))) g) AS sample_distance,
-  sqrt(l.sum_sq) AS norm,
-  l.n AS sketch_n,  -- NULL unless both have one of the same length and origin, and hashes leave something open
+  sqrt(l.sum_sq) AS norm, l.n AS sketch_n,  -- NULL unless both have one of the same length and origin, and hashes leave something open
   l.derived AS sketch_derived,  -- 1: sketches of samples, not of rows
   l.n = x.n AND l.n = y.n AS sketch_whole,  -- 1: of all values
   -- ||x-y|| over the larger norm, so that a row of zeros is at 1 from any other; 0 only where all of both sketches is
@@ -118,6 +116,5 @@ WHERE CASE
     WHEN a.id = b.id THEN x.run_id IS NULL OR x.side = 0 OR y.run_id IS NULL
     -- a run whose prompt was traced beyond its plan has rows that no other run owes
     WHEN y.run_id IS NULL AND NOT (x.nan > 0 OR x.inf > 0) IS TRUE THEN
-      EXISTS (SELECT 1 FROM plan n WHERE n.run_id = x.run_id AND n.prompt_id = x.prompt_id AND n.side = x.side AND n.layer = x.layer AND n.tensor_id = x.tensor_id)
-      OR NOT EXISTS (SELECT 1 FROM plan n WHERE n.run_id = x.run_id AND n.prompt_id = x.prompt_id)
-    ELSE 1 END;
+      (SELECT count(*) = 0 OR max(n.side = x.side AND n.layer = x.layer AND n.tensor_id = x.tensor_id)
+       FROM plan n WHERE n.run_id = x.run_id AND n.prompt_id = x.prompt_id) ELSE 1 END;

@@ -61,7 +61,7 @@ FROM (
         CASE l.column1 WHEN 'prompt' THEN q.name WHEN 'cause' THEN t.cause ELSE '' END AS item,
         st.compared AS compared, st.fails AS fails, st.blamed AS blamed,
         st.fails AND (t.class IS NULL OR t.class = 'DIVERGENT') AS diverges,
-        q.name AS prompt, k.ord AS ord, k.name AS tensor
+        ifnull(t.prompt_place, q.name) AS place, k.ord AS ord, k.name AS tensor
       FROM (
         SELECT
           u.*,
@@ -82,7 +82,7 @@ FROM (
           min(CASE WHEN s.blamed THEN s.forward_layer * 1e9 + s.key_pos_id END) AS first,
           CASE WHEN s.blamed THEN s.forward_layer END AS forward_layer, CASE WHEN s.blamed THEN s.key_layer END AS layer,
           CASE WHEN s.blamed THEN s.name_id END AS name_id, CASE WHEN s.blamed THEN s.key_pos_id END AS pos_id,
-          CASE WHEN s.blamed THEN s.token_id END AS token_id,
+          CASE WHEN s.blamed THEN s.token_id END AS token_id, CASE WHEN s.blamed THEN s.prompt_place END AS prompt_place,
           NULL AS report_line
         FROM position z
         CROSS JOIN comparison_cause s
@@ -92,7 +92,7 @@ FROM (
         UNION ALL
         SELECT
           o.run_id, o.prompt_id, o.status, o.class, o.cause, o.count, o.claimed, 0, o.claimed, 0, 0, NULL, o.forward_layer, o.layer,
-          o.name_id, o.pos_id, o.token_id, o.report_line
+          o.name_id, o.pos_id, o.token_id, NULL, o.report_line
         FROM uncompared o) u
       ) t
       CROSS JOIN (VALUES ('run'), ('prompt'), ('cause'), ('gate')) l
@@ -106,11 +106,11 @@ FROM (
     WINDOW
       strict AS (PARTITION BY g.run_id, g.level, g.item
         ORDER BY g.blamed DESC, g.status = 'MISSING' DESC, g.forward_layer, g.ord IS NULL, g.ord,
-        g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause
+        ifnull(g.report_line, g.pos_id), g.place, g.tensor, g.cause
         ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
       drift AS (PARTITION BY g.run_id, g.level, g.item ORDER BY g.fails DESC, g.forward_layer, g.ord IS NULL, g.ord,
-        g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause),
+        ifnull(g.report_line, g.pos_id), g.place, g.tensor, g.cause),
       beyond AS (PARTITION BY g.run_id, g.level, g.item ORDER BY g.diverges DESC, g.forward_layer, g.ord IS NULL, g.ord,
-        g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause)
+        ifnull(g.report_line, g.pos_id), g.place, g.tensor, g.cause)
   ) f
   WHERE f.nth = 1) v;

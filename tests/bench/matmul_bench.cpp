@@ -57,7 +57,7 @@ void run(benchmark::State& state, WeightType type, Product product) {
   state.counters["weights/s"] = Counter(weights, rate);
   state.counters["bytes/s"] = Counter(static_cast<double>(w.bytes()), rate);
   state.counters["FLOP/s"] = Counter(2 * weights * static_cast<double>(n_tokens), rate);
-  state.SetLabel(cpu_isa());
+  state.SetLabel(isa_name(best_isa()));
 }
 
 // Decoding reads more weights than any cache holds.

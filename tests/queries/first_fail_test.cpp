@@ -86,13 +86,31 @@ TEST_F(FirstFail, ForwardOrderIsLayerThenTracePoint) {
   }
 }
 
-TEST_F(FirstFail, TiesGoToThePromptOfTheFirstNameWhicheverCameFirst) {
-  w.prompt_id("zeta");
-  for (const char* prompt : {"alpha", "zeta"}) {
-    w.use_prompt(prompt);
-    w.drift("attn_out", 2);
+TEST(FirstFail, TiesGoToTheFirstPositionThenByTheSuiteOrTheNameWhereFilesComeInAnyOrder) {
+  struct Case {
+    const char* status;
+    int position_of_alpha;
+    const char* expected;
+  };
+  for (const Case& one : std::vector<Case>{{"unknown", 37, "alpha|zeta"},
+                                           {"unknown", 36, "alpha|zeta"},
+                                           {"unknown", 38, "zeta|alpha"},
+                                           {"complete", 37, "zeta|alpha"},
+                                           {"complete", 36, "alpha|zeta"},
+                                           {"failed", 37, "zeta|alpha"}}) {
+    SCOPED_TRACE(std::string(one.status) + " " + std::to_string(one.position_of_alpha));
+    Warehouse w;
+    w.run({.status = one.status});
+    w.prompt_id("zeta");  // the first of the suite
+    for (const std::string prompt : {"alpha", "zeta"}) {
+      w.use_prompt(prompt);
+      const int pos = prompt == "alpha" ? one.position_of_alpha : 37;
+      w.add(prefill("attn_out", 2, 1).at(pos), decode("attn_out", 2, 2).at(pos));
+    }
+    EXPECT_EQ(w.rows("SELECT v.prompt, f.prompt FROM run_verdict v JOIN first_fail f"
+                     " ON f.run_id = v.run_id AND NOT f.leads"),
+              one.expected);
   }
-  EXPECT_EQ(w.rows("SELECT prompt FROM run_verdict"), "alpha");
 }
 
 TEST_F(FirstFail, OfOneTracePointTheEarliestPositionIsShown) {

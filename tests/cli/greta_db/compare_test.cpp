@@ -133,6 +133,93 @@ TEST_F(CompareCommand, TextRowsAndPageBeginAtTheSamePlace) {
   EXPECT_TRUE(rows.substr(last).starts_with("another_token,prefill_last,1,0,")) << rows;
 }
 
+TEST_F(CompareCommand, SaysThatInstructionSetsDifferWhereBitsDo) {
+  Warehouse warehouse(database());
+  const auto add = [&](const std::string& name, const std::string& isa, uint64_t hash) {
+    const int64_t id = warehouse.run({.name = name});
+    warehouse.add(prefill("x_in", 0, hash));
+    if (isa.empty()) return;
+    warehouse.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (" +
+                      std::to_string(id) + ", 'isa', '" + isa + "', 0)");
+  };
+  add("a", "avx2", 1);
+  add("same_bits", "baseline", 1);
+  add("same_isa", "avx2", 2);
+  add("unknown", "", 2);
+  add("other", "baseline", 2);
+  for (const std::string other : {"same_bits", "same_isa", "unknown", "other"}) {
+    EXPECT_EQ(run({"compare", "a", other}).says("instruction set: A has avx2, B has baseline"),
+              other == "other")
+        << other;
+  }
+  EXPECT_EQ(run({"compare", "a", "same_bits", "--format", "json"}).json()["isa_b"], "baseline");
+}
+
+TEST_F(CompareCommand, ComparesThePromptsThatBothHaveAndNamesTheOthers) {
+  Warehouse warehouse(database());
+  const auto add = [&](const std::string& run, const std::vector<std::string>& prompts) {
+    warehouse.run({.name = run});
+    for (const std::string& text : prompts) {  // its name, and whether values and tokens differ
+      warehouse.use_prompt(text.substr(0, 1));
+      warehouse.add(prefill("x_in", 0, text.ends_with("!") ? 2 : 1));
+      if (text.find('?') != std::string::npos) {
+        warehouse.db.exec("UPDATE prompt SET token_ids = '[9]' WHERE name = '" + text.substr(0, 1) +
+                          "' AND run_id = (SELECT max(id) FROM run)");
+      }
+    }
+    warehouse.db.exec("UPDATE prompt SET token_ids = ifnull(token_ids, '[1]')");
+  };
+  add("a", {"p", "q", "r"});
+  add("same", {"p", "q", "r"});
+  add("other_tokens", {"p", "q?!", "r"});
+  add("one_less", {"p", "r"});
+  add("one_more", {"p", "q", "r", "s"});
+  add("differs", {"p!", "q?", "s"});
+  add("nothing", {"s"});
+  struct Case {
+    std::string run, verdict, change;
+    int64_t match, exit;
+    std::string left_out;
+  };
+  for (const Case& one : std::vector<Case>{
+           {"same", "PASS", "PASS", 3, 0, ""},
+           {"other_tokens", "INCOMPLETE", "INCOMPARABLE", 2, 3, "q (other tokens)"},
+           {"one_less", "INCOMPLETE", "FAIL", 2, 3, "q (only in run a)"},
+           {"one_more", "INCOMPLETE", "FAIL", 3, 3, "s (only in run b)"},
+           {"differs", "FAIL", "INCOMPARABLE", 0, 1,
+            "q (other tokens), r (only in run a), s (only in run b)"},
+           {"nothing", "NO_EVIDENCE", "NO_EVIDENCE", 0, 3,
+            "p (only in run a), q (only in run a), r (only in run a), s (only in run b)"}}) {
+    SCOPED_TRACE(one.run);
+    const Result text = run({"compare", "a", one.run});
+    EXPECT_EQ(text.status, one.exit) << text.out << text.err;
+    EXPECT_TRUE(text.out.starts_with(one.verdict)) << text.out;
+    EXPECT_EQ(text.says("left out, so that the verdict is of the other prompts: " + one.left_out),
+              !one.left_out.empty());
+    const nlohmann::json json = run({"compare", "a", one.run, "--format", "json"}).json();
+    std::string named;
+    for (const nlohmann::json& prompt : json["left_out"]) {
+      named += (named.empty() ? "" : ", ") + prompt["prompt"].get<std::string>() + " (" +
+               prompt["reason"].get<std::string>() + ")";
+    }
+    EXPECT_EQ(named, one.left_out);
+    EXPECT_EQ(json["total"]["match"], one.match);
+    int64_t by_tensor = 0;
+    for (const nlohmann::json& tensor : json["by_tensor"]) {
+      by_tensor += tensor["match"].get<int64_t>();
+      EXPECT_EQ(tensor["only_a"].get<int64_t>() + tensor["only_b"].get<int64_t>(), 0);
+    }
+    EXPECT_EQ(by_tensor, one.match);
+    EXPECT_EQ(warehouse.rows("SELECT strict_verdict FROM diff_verdict WHERE run_a = 'a'"
+                             " AND run_b = '" +
+                             one.run + "'"),
+              one.change)
+        << "a baseline is compared as a whole";
+    const std::string rows = run({"compare", "a", one.run, "--rows", "--format", "csv"}).out;
+    EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), one.run == "differs" ? 2 : 1) << rows;
+  }
+}
+
 TEST_F(CompareCommand, KeepsVerdictNamesAndFirstDifferenceInEveryFormat) {
   Warehouse warehouse(database());
   warehouse.run({.name = "a"});

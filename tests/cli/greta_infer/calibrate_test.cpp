@@ -71,12 +71,39 @@ TEST_F(InferCalibrate, MeasuresEveryLayerAndSaysHowOften) {
     EXPECT_GE(row.at("pairs"), 100) << row;
     EXPECT_GT(row.at("rel_l2"), 0) << row;
     EXPECT_LT(row.at("rel_l2"), 1e-5) << row;
+    EXPECT_LT(row.at("tolerance"), row.at("tolerance_was")) << row;
+    EXPECT_NEAR(row.at("tolerance").get<double>() / row.at("rel_l2").get<double>(), 4, 0.05) << row;
+    EXPECT_EQ(row.at("beyond"), 0) << row;
   }
   EXPECT_EQ(query("SELECT count(DISTINCT layer), count(DISTINCT model_sha256), min(dtype),"
                   " min(backend) FROM noise_floor WHERE layer >= 0"),
             "2\t1\tf32\tcpu\n");
   // the probes themselves are no runs of the file
   EXPECT_EQ(query("SELECT count(*) FROM run"), "0\n");
+}
+
+TEST_F(InferCalibrate, OfOneTypeOfTheCacheIsOfNoOther) {
+  ASSERT_EQ(calibrate("--kv-cache f16").status, 0);
+  EXPECT_EQ(query("SELECT DISTINCT dtype LIKE '%/kv_cache=f16' FROM noise_floor"), "1\n");
+  EXPECT_EQ(probe("").status, 0);
+  EXPECT_EQ(graded("wo_out", 1), "ROUNDING\tshipped\n");
+  EXPECT_EQ(probe("--kv-cache f16").status, 0);
+  EXPECT_EQ(graded("wo_out", 1), "ROUNDING\tcalibrated\n");
+}
+
+TEST_F(InferCalibrate, StoresWhatIsBeyondAndSaysWhichTensorAndHowOften) {
+  ASSERT_EQ(sh("$G tolerance set 1e-9 --tensor wo_out").status, 0);
+  const Result done = calibrate("--format json");
+  EXPECT_EQ(done.status, 1) << done.err;
+  EXPECT_NE(done.err.find("pairs of clean probes are beyond"), std::string::npos) << done.err;
+  for (const auto& row : done.json()) {
+    const bool beyond = row.at("tensor") == "wo_out";
+    EXPECT_EQ(row.at("beyond").get<int64_t>(), beyond ? row.at("pairs").get<int64_t>() : 0) << row;
+    EXPECT_EQ(row.at("tolerance") == 1e-9, beyond) << row;  // which excuses nothing
+  }
+  EXPECT_EQ(query("SELECT count(*) FROM noise_floor f JOIN tensor t ON t.id = f.tensor_id"
+                  " WHERE t.name = 'wo_out' AND f.rel_l2 > 1e-9"),
+            "2\n");
 }
 
 TEST_F(InferCalibrate, ASecondTimeReplacesTheFirst) {

@@ -1,4 +1,5 @@
 #include "db/database.h"
+#include "kernels/simd/isa.h"
 #include "tests/cli/greta_infer/infer_program.h"
 
 namespace greta {
@@ -34,6 +35,34 @@ TEST_F(InferReplay, SaysThatADifferenceComesWithTheInput) {
   EXPECT_EQ(json.at("decode").at("beyond_rounding"), true);
   EXPECT_EQ(json.at("alone").at("beyond_rounding"), false);
   EXPECT_EQ(json.at("reproduces_decode"), false);
+}
+
+TEST_F(InferReplay, RunsByTheInstructionSetOfTheRun) {
+  probe("--inject rope_theta@decode:layer=1 --isa baseline --backend cpu");
+  const Result replay = sh("$I replay --run default --at 1:q_post_rope");
+  EXPECT_TRUE(replay.says("again    equal, bit for bit (on decode's own input")) << replay.out;
+  const Result unknown = sh("$I probe --model m.gguf --prompt a --isa avx1");
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_TRUE(unknown.says("no instruction set 'avx1'; it has baseline")) << unknown.err;
+  // the best set, which the run would have without --isa
+  const std::string best = isa_name(best_isa());
+  ASSERT_LT(sh("$I probe --model m.gguf --prompt 'a b c' --backend cpu").status, 2);
+  EXPECT_EQ(query("SELECT group_concat(value) FROM attribute WHERE dim = 'isa' ORDER BY run_id"),
+            "baseline," + best + "\n");
+}
+
+TEST_F(InferReplay, NamesNaN) {
+  probe("--inject softmax_no_max@decode:layer=1");
+  const Result made = sh("$I replay --run default --at 1:attn_probs");
+  EXPECT_TRUE(made.says(", decode's has 1")) << made.out;
+  EXPECT_TRUE(made.says(" NaN (in the run, from prefill's row)")) << made.out;
+  EXPECT_TRUE(made.says("so       the difference arises in this operation")) << made.out;
+  const auto json = sh("$I replay --run default --at 1:wo_out --json").json();
+  EXPECT_EQ(json.at("conclusion"), "the difference comes with the input");
+  EXPECT_EQ(json.at("prefill").at("nan"), 0);
+  EXPECT_GT(json.at("decode").at("nan"), 0);
+  EXPECT_EQ(json.at("again").at("nan"), json.at("decode").at("nan"));
+  EXPECT_EQ(json.at("again").at("beyond_rounding"), false);
 }
 
 TEST_F(InferReplay, HasTheBitsOfARunThatPromisesThem) {

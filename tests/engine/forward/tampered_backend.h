@@ -27,6 +27,7 @@ class TamperedBackend final : public Backend {
 
   std::string name() const override { return inner_->name(); }
   std::string device() const override { return inner_->device(); }
+  std::string isa() const override { return inner_->isa(); }
   std::string arithmetic(const RouteTable& routes) const override {
     return inner_->arithmetic(routes);
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/row_difference.h"
+#include "tests/engine/forward/tampered_backend.h"
 #include "tests/engine/probe/probe_fixture.h"
 
 namespace greta {
@@ -66,6 +67,7 @@ TEST_P(ReplayOfArchitecture, EveryOperationHasTheBitsOfPrefillWhereRoutesAreTheS
     const Replayed rows = run(place, Mode::kBatchInvariant);
     EXPECT_TRUE(same(rows.alone, rows.prefill.sample));
     EXPECT_TRUE(same(rows.alone, rows.decode.sample));
+    EXPECT_TRUE(same(rows.again, rows.decode.sample));
   }
 }
 
@@ -79,6 +81,8 @@ TEST_F(ReplayTest, EveryOperationHasTheBitsOfPrefillWhereRoutesAreTheSame) {
       const Replayed rows = run(place, Mode::kBatchInvariant);
       EXPECT_TRUE(same(rows.alone, rows.prefill.sample));
       EXPECT_TRUE(same(rows.alone, rows.decode.sample));
+      EXPECT_TRUE(same(rows.again, rows.decode.sample));
+      EXPECT_TRUE(same(rows.again, rows.decode.sample));
     }
   }
 }
@@ -106,6 +110,7 @@ TEST_F(ReplayTest, ReproducesTheDifferenceWhereAFaultArises) {
                               Mode::kBatchInvariant, {fault});
     EXPECT_FALSE(same(rows.alone, rows.prefill.sample));
     EXPECT_TRUE(same(rows.alone, rows.decode.sample));
+    EXPECT_TRUE(same(rows.again, rows.decode.sample));
   }
 }
 
@@ -119,7 +124,36 @@ TEST_F(ReplayTest, ADifferenceOfTheInputIsNotTheOperations) {
     const Replayed rows = run(place, Mode::kBatchInvariant, {fault});
     EXPECT_FALSE(same(rows.decode.sample, rows.prefill.sample));
     EXPECT_TRUE(same(rows.alone, rows.prefill.sample));
+    EXPECT_TRUE(same(rows.again, rows.decode.sample));
   }
+}
+
+TEST_F(ReplayTest, ACallThatIsWrongIsNotTheOperations) {
+  auto inner = std::make_unique<TamperedBackend>(make_cpu_backend(1));
+  int64_t n_calls = 0;  // of decode: those of the pass come before those of the operation alone
+  inner->tamper = [&](std::string_view name, float* out, int64_t n,
+                      const std::function<void()>& compute) {
+    compute();
+    if (name != "attention" || n != model_.model().config().q_dim()) return;
+    if (n_calls++ == 1) std::fill_n(out, n / 2, 0.0F);  // layer 1 of decode0
+  };
+  const TestEngine broken(model_, std::move(inner));
+  const ProbeOptions options{.forward = broken.options(Mode::kBatchInvariant), .selection = {}};
+  const ProbePrompt prompt{
+      .name = "p", .text_sha256 = "", .tokens = model_.tokens(kPromptTokens), .decode_steps = 1};
+  const auto at = [&](TracePoint point) {
+    n_calls = 0;
+    return replay(broken.model, broken.weights, *broken.backend, options, prompt,
+                  {point, 1, kPromptTokens - 1});
+  };
+  const Replayed rows = at(TracePoint::kAttnOut);
+  EXPECT_TRUE(same(rows.alone, rows.prefill.sample));
+  EXPECT_TRUE(same(rows.again, rows.prefill.sample));
+  EXPECT_FALSE(same(rows.again, rows.decode.sample));
+  const Replayed after = at(TracePoint::kWoOut);
+  EXPECT_TRUE(same(after.alone, after.prefill.sample));
+  EXPECT_FALSE(same(after.decode.sample, after.prefill.sample));
+  EXPECT_TRUE(same(after.again, after.decode.sample)) << "comes with the input";
 }
 
 TEST_F(ReplayTest, AFaultThatBeginsLaterIsNotThereYet) {

@@ -365,7 +365,9 @@ TEST(MatmulIsa, TheDefaultIsTheBestThatTheProcessorHas) {
   EXPECT_TRUE(same_bits(out, multiply(matmul_dot, w.matrix, x, 6, best_isa())));
   matmul_gemm(w.matrix, x.data(), 6, out.data(), pool);
   EXPECT_TRUE(same_bits(out, multiply(matmul_gemm, w.matrix, x, 6, best_isa())));
-  EXPECT_STREQ(cpu_isa(), isa_name(best_isa()));
+  EXPECT_EQ(isa_of(""), best_isa());
+  EXPECT_EQ(isa_of("baseline"), Isa::kBaseline);
+  EXPECT_THROW(isa_of("avx1"), std::invalid_argument);
 }
 
 // ---- The half-precision accumulator.
