@@ -11,13 +11,18 @@ SELECT
     WHEN 'exact' THEN j.exact_rel_l2
     ELSE CASE WHEN m.name IS NOT NULL THEN j.sketch_distance END
   END AS rel_l2,
-  -- up to which a distance is rounding: of the coarser arithmetic of the two; what was measured of a model
-  -- only makes it less
+  -- up to which a distance is rounding: of the coarser arithmetic of the two; what was measured of a model with one type
+  -- of the KV cache (noise_floor.dtype ends in it) makes it less: four times what 99.9 % of clean pairs have
   CASE WHEN NOT j.alone THEN (
     -- none where one of the two has none
     SELECT CASE WHEN count(t.rel_l2) = count(*) THEN max(min(t.rel_l2, ifnull(CASE WHEN j.steady AND EXISTS (SELECT 1 FROM noise_floor) THEN (
-        SELECT min(f.rel_l2) FROM run_noise f
-        WHERE f.run_id = t.run_id AND f.tensor_id = j.key_tensor_id AND f.layer = j.key_layer) END, 1e300))) END
+        SELECT min(4 * f.rel_l2)
+        FROM run r
+        JOIN noise_floor f ON f.dtype = r.dtype || ifnull((
+          SELECT '/kv_cache=' || a.value FROM attribute a WHERE a.run_id = r.id AND a.dim = 'kv_cache' AND a.value <> 'f32'), '')
+        WHERE r.id = t.run_id AND f.tensor_id = j.key_tensor_id AND f.layer = j.key_layer
+          AND EXISTS (SELECT 1 FROM attribute a WHERE a.run_id = r.id AND a.dim IN ('model_root', 'model_sha256') AND a.value = f.model_sha256)
+          AND EXISTS (SELECT 1 FROM attribute a WHERE a.run_id = r.id AND a.dim = 'backend' AND a.value = f.backend)) END, 1e300))) END
     FROM run_tolerance t
     WHERE t.run_id IN (j.run_id, j.other_run_id) AND t.tensor_id = j.key_tensor_id) END AS tolerance
 FROM comparison j

@@ -33,7 +33,7 @@ FROM (
     found(state) AS NOT MATERIALIZED (
       SELECT
         CASE WHEN b.status = 'MATCH' THEN 1 WHEN b.status = 'INCOMPARABLE' THEN CASE b.class WHEN 'ROUNDING' THEN 2 ELSE 3 END
-          WHEN b.status = 'DRIFT' AND 8 * b.rel_l2 < s.rel_l2 THEN 2 ELSE 4 END
+          WHEN b.status = 'DRIFT' AND CASE WHEN s.rel_l2 IS NULL THEN b.grade = 1 ELSE 8 * b.rel_l2 < s.rel_l2 END THEN 2 ELSE 4 END
       FROM comparison_graded b
       WHERE s.report_source_id IS NULL AND NOT s.alone AND (b.compared OR b.fails)
         AND b.run_id = s.run_id AND b.other_run_id = s.other_run_id

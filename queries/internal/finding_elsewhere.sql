@@ -92,9 +92,9 @@ UNION ALL
 -- positions, and lengths of prompts, up to which that trace point is clean and from which on it is not: two of each
 SELECT
   w.run, w.prompt, w.layer, w.tensor, 'ONSET', NULL, NULL, NULL, w.unit, w.first_bad, w.last_clean,
-  (SELECT b.column1 FROM (VALUES (16), (32), (64), (96), (128), (256)) b
-   WHERE w.first_bad % b.column1 = 0 OR w.last_clean = w.first_bad - 1 AND w.last_clean > 0 AND w.last_clean % b.column1 = 0
-   ORDER BY w.first_bad % b.column1 = 0 DESC, b.column1 DESC LIMIT 1),
+  (SELECT ifnull(max(CASE WHEN w.first_bad % b.column1 = 0 THEN b.column1 END),
+     max(CASE WHEN w.last_clean = w.first_bad - 1 AND w.last_clean > 0 AND w.last_clean % b.column1 = 0 THEN b.column1 END))
+   FROM (VALUES (16), (32), (64), (96), (128), (256)) b),
   (SELECT CAST(a.value AS INTEGER) FROM attribute a
    WHERE a.run_id = w.run_id AND a.dim = 'batch' AND CAST(a.value AS INTEGER) > 1 AND w.first_bad % CAST(a.value AS INTEGER) = 0),
   NULL, NULL, w.pos_id, w.run_id, w.prompt_id, 0

@@ -1,5 +1,5 @@
 -- Relative L2 up to which a difference of a trace point of a run is rounding, where nothing less was
--- measured (run_noise): the most specific row of `tolerance`, the least of several. A tolerance beyond 1, the
+-- measured (noise_floor): the most specific row of `tolerance`, the least of several. A tolerance beyond 1, the
 -- distance of a row of zeros from any other, counts as none. A dtype that no row of `tolerance` knows has none. Filter
 -- on both.
 CREATE VIEW run_tolerance AS

@@ -26,10 +26,12 @@ namespace fs = std::filesystem;
 /// conflict whatever the counts are of.
 const std::pair<const char*, const char*> kQuestions[] = {
     {"SELECT * FROM trace", nullptr},
-    {"SELECT run, prompt, pos_id, layer, tensor, status, class, cause, measure, scope, details"
+    {"SELECT run, prompt, pos_id, layer, tensor, status, replace(class, 'EXPLAINED', 'DIVERGENT'), cause,"
+     " measure, scope, details"
      " FROM pair WHERE status NOT IN ('NONFINITE', 'CONFLICT')",
      nullptr},
-    {"SELECT run, prompt, pos_id, layer, tensor, status, class, origin"
+    {"SELECT run, prompt, pos_id, layer, tensor, status, replace(class, 'EXPLAINED', 'DIVERGENT'),"
+     " origin"
      " FROM propagation WHERE status NOT IN ('NONFINITE', 'CONFLICT')",
      nullptr},
     {"SELECT * FROM kv_alignment", nullptr},
@@ -148,7 +150,7 @@ TEST_P(EarlierVersion, AQuestionNamesTheCommandThatHelps) {
   } catch (const DatabaseError& error) {
     EXPECT_EQ(std::string(error.what()),
               file_.string() + " has format version " + std::to_string(GetParam()) +
-                  ", not 10: `greta-db upgrade " + file_.string() + "` brings it to this one");
+                  ", not " + std::to_string(kSchemaVersion) + ": `greta-db upgrade " + file_.string() + "` brings it to this one");
   }
   SQLite::Database into = open_for_writing(folder_ / "into.db");
   EXPECT_THROW(merge(into, file_), DatabaseError);
