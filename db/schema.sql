@@ -698,13 +698,10 @@ CREATE TRIGGER prompt_deleted AFTER DELETE ON prompt BEGIN DELETE FROM verdict W
 CREATE TRIGGER ingest_run_inserted AFTER INSERT ON ingest_run BEGIN DELETE FROM verdict WHERE run_id = NEW.run_id; END;
 CREATE TRIGGER ingest_error_inserted AFTER INSERT ON ingest_error BEGIN DELETE FROM verdict WHERE true; END;
 CREATE TRIGGER ingest_error_updated AFTER UPDATE ON ingest_error BEGIN DELETE FROM verdict WHERE true; END;
--- Somebody sets a tolerance, says what explains a difference, measures a model, or accepts differences for a while.
+-- Somebody sets a tolerance, measures a model, or accepts differences for a while.
 CREATE TRIGGER tolerance_inserted AFTER INSERT ON tolerance BEGIN DELETE FROM verdict WHERE true; END;
 CREATE TRIGGER tolerance_updated AFTER UPDATE ON tolerance BEGIN DELETE FROM verdict WHERE true; END;
 CREATE TRIGGER tolerance_deleted AFTER DELETE ON tolerance BEGIN DELETE FROM verdict WHERE true; END;
-CREATE TRIGGER edge_inserted AFTER INSERT ON edge BEGIN DELETE FROM verdict WHERE true; END;
-CREATE TRIGGER edge_updated AFTER UPDATE ON edge BEGIN DELETE FROM verdict WHERE true; END;
-CREATE TRIGGER edge_deleted AFTER DELETE ON edge BEGIN DELETE FROM verdict WHERE true; END;
 CREATE TRIGGER noise_floor_inserted AFTER INSERT ON noise_floor BEGIN
   DELETE FROM verdict WHERE run_id IN (SELECT run_id FROM attribute WHERE dim IN ('model_root', 'model_sha256') AND value = NEW.model_sha256); END;
 CREATE TRIGGER noise_floor_updated AFTER UPDATE ON noise_floor BEGIN

@@ -60,8 +60,7 @@ SELECT
   f.run, f.prompt, f.layer, f.tensor, 'EARLIER_ROW', NULL, NULL, c.name, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
   f.pos_id, f.run_id, f.prompt_id, 0
 FROM failing_row f
-CROSS JOIN tensor c ON c.name = substr(f.point, 1, 7)
-WHERE f.side = 1 AND f.point IN ('k_cache_rows', 'v_cache_rows') AND f.pos_id > 0 AND 2 = (
+CROSS JOIN tensor c ON c.name = substr(f.point, 1, 7) WHERE f.side = 1 AND f.point IN ('k_cache_rows', 'v_cache_rows') AND f.pos_id > 0 AND 2 = (
   SELECT count(DISTINCT o.side) FROM trace_row o
   WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (0, 1) AND o.pos_id = f.pos_id
     AND o.layer = f.layer AND o.tensor_id = c.id)
@@ -71,23 +70,24 @@ UNION ALL
 SELECT
   g.run, g.prompt, g.layer, g.tensor, CASE g.kind WHEN 0 THEN 'REPEATED' WHEN 1 THEN 'STATE' ELSE 'UNSTABLE' END,
   iif(g.kind > 0, g.side_name, NULL), NULL, NULL, NULL, NULL, NULL,
-  CASE WHEN g.kind = 0 THEN g.repeats WHEN g.kind = 1 THEN g.after_others WHEN g.repeats > 0 THEN g.others ELSE g.hashes END,
+  CASE WHEN g.kind = 0 THEN g.repeats WHEN g.kind = 1 THEN g.odd WHEN g.repeats > 0 THEN g.odd_others + g.even_others ELSE g.rows END,
   iif(g.kind > 0, nullif(g.repeats, 0), NULL), NULL, NULL, g.pos_id, g.run_id, g.prompt_id, 1 - g.side
 FROM (SELECT s.*, max(s.kind) OVER (PARTITION BY s.run_id, s.run, s.prompt_id, s.prompt, s.pos_id, s.layer, s.tensor_id) AS worst
-  FROM (
-    SELECT
-      f.*, sum(o.side = 2) AS repeats, sum(o.side = 2 AND o.step % 2) AS after_others,
-      sum(o.side = 2 AND o.hash IS NOT f.hash) AS others, count(DISTINCT o.hash) AS hashes,
-      CASE WHEN count(DISTINCT o.hash) < 2 THEN 0 WHEN count(*) > 2 AND count(DISTINCT o.hash) = 2 AND count(DISTINCT iif(o.side = 2 AND o.step % 2, o.hash, NULL)) = 1
-          AND max(iif(o.side = 2 AND o.step % 2, o.hash IS NOT f.hash, o.side < 2 AND o.hash IS NOT f.hash))
-          AND NOT max(o.side = 2 AND o.step % 2 = 0 AND o.hash IS NOT f.hash) THEN 1
-        ELSE 2 END AS kind
-    FROM failing_row f
-    CROSS JOIN trace_row o ON o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (f.side, 2) AND o.pos_id = f.pos_id
-      AND o.layer = f.layer AND o.tensor_id = f.tensor_id AND o.token_id IS f.token_id
-      AND (o.side < 2 OR o.phase_id = (SELECT p.id FROM phase p WHERE p.name = 'repeat_' || f.side_name))
-    GROUP BY f.run_id, f.run, f.prompt_id, f.prompt, f.pos_id, f.layer, f.tensor_id, f.side) s) g
-WHERE g.kind = g.worst AND (g.repeats > 0 OR g.hashes > 1)
+  FROM (SELECT c.*, CASE WHEN c.least IS NULL THEN 0 WHEN c.n > 2 AND c.least = c.most AND c.odd > 0 AND c.odd_others IN (0, c.odd)
+      AND c.odd_others + c.rows > 1 AND c.even_others = 0 THEN 1 ELSE 2 END AS kind
+    FROM (
+      SELECT
+        f.*, row_number() OVER part AS nth, count(*) OVER part AS n, sum(o.side = 2) OVER part AS repeats, sum(o.side = 2 AND o.step % 2) OVER part AS odd,
+        min(iif(o.hash IS NOT f.hash, o.hash, NULL)) OVER part AS least, max(iif(o.hash IS NOT f.hash, o.hash, NULL)) OVER part AS most,
+        sum(o.side = 2 AND o.step % 2 = 1 AND o.hash IS NOT f.hash) OVER part AS odd_others, sum(o.side = 2 AND o.step % 2 = 0 AND o.hash IS NOT f.hash) OVER part AS even_others,
+        1 + sum(o.side < 2 AND o.hash IS NOT f.hash) OVER part AS rows  -- that differ
+      FROM failing_row f
+      CROSS JOIN trace_row o ON o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (f.side, 2) AND o.pos_id = f.pos_id
+        AND o.layer = f.layer AND o.tensor_id = f.tensor_id AND o.token_id IS f.token_id
+        AND (o.side < 2 OR o.phase_id = (SELECT p.id FROM phase p WHERE p.name = 'repeat_' || f.side_name))
+      WINDOW part AS (PARTITION BY f.run_id, f.run, f.prompt_id, f.prompt, f.pos_id, f.layer, f.tensor_id, f.side)) c
+    WHERE c.nth = 1) s) g
+WHERE g.kind = g.worst AND (g.repeats > 0 OR g.rows > 1)
 UNION ALL
 -- positions, and lengths of prompts, up to which that trace point is clean and from which on it is not: two of each
 SELECT

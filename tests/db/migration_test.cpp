@@ -34,7 +34,8 @@ const std::pair<const char*, const char*> kQuestions[] = {
      " origin"
      " FROM propagation WHERE status NOT IN ('NONFINITE', 'CONFLICT')",
      nullptr},
-    {"SELECT * FROM kv_alignment", nullptr},
+    {"SELECT run, prompt, layer, pos_id, k_match, v_match, q_match, cache_match FROM kv_alignment",
+     nullptr},
     {"SELECT * FROM lm_head_delta", nullptr},
     {"SELECT run, verdict, numeric_verdict, coverage, pairs, pass, fail, missing, first_fail, "
      "layer,"

@@ -86,7 +86,7 @@ TEST_F(FirstFail, ForwardOrderIsLayerThenTracePoint) {
   }
 }
 
-TEST(FirstFail, TiesGoToTheFirstPositionThenByTheSuiteOrTheNameWhereFilesComeInAnyOrder) {
+TEST(FirstFailTies, GoToTheFirstPositionThenByTheSuiteOrTheNameWhereFilesComeInAnyOrder) {
   struct Case {
     const char* status;
     int position_of_alpha;

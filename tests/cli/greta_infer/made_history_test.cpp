@@ -32,7 +32,7 @@ struct Bug {
 };
 constexpr Bug kBugs[] = {{10, 0, 19, 20, 24, "BROKEN", "q_post_rope", 2},
                          {26, 22, 35, 36, 44, "CHANGED", "q_post_rope", 1},
-                         {45, 37, 59, 0, 0, "BROKEN", "q_post_rope", 1}};
+                         {45, 37, 59, 0, 0, "BROKEN", "q_pre_rope", 1}};
 
 /// A line, and three branches: from before the bug in decode, merged into it; one that brings the
 /// bug of both phases; from before the bug in prefill, merged into it.

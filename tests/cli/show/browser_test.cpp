@@ -123,7 +123,7 @@ TEST_F(PageInBrowser, CellsAreTheRowsOfTheDataBlock) {
       }
       const std::string& state = states[{l, t}];
       EXPECT_EQ(look, state == "MATCH"             ? "m"
-                      : state == "DRIFT ROUNDING"  ? "r"
+                      : state == "DRIFT ROUNDING" || state == "DRIFT EXPLAINED" ? "r"
                       : state == "DRIFT DIVERGENT" ? "f"
                                                    : state);
     }
