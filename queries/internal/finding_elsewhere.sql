@@ -73,11 +73,11 @@ SELECT
   CASE WHEN g.kind = 0 THEN g.repeats WHEN g.kind = 1 THEN g.odd WHEN g.repeats > 0 THEN g.odd_others + g.even_others ELSE g.rows END,
   iif(g.kind > 0, nullif(g.repeats, 0), NULL), NULL, NULL, g.pos_id, g.run_id, g.prompt_id, 1 - g.side
 FROM (SELECT s.*, max(s.kind) OVER (PARTITION BY s.run_id, s.run, s.prompt_id, s.prompt, s.pos_id, s.layer, s.tensor_id) AS worst
-  FROM (SELECT c.*, CASE WHEN c.least IS NULL THEN 0 WHEN c.n > 2 AND c.least = c.most AND c.odd > 0 AND c.odd_others IN (0, c.odd)
+  FROM (SELECT c.*, CASE WHEN c.least IS NULL THEN 0 WHEN c.seen > 2 AND c.least = c.most AND c.odd > 0 AND c.odd_others IN (0, c.odd)
       AND c.odd_others + c.rows > 1 AND c.even_others = 0 THEN 1 ELSE 2 END AS kind
     FROM (
       SELECT
-        f.*, row_number() OVER part AS nth, count(*) OVER part AS n, sum(o.side = 2) OVER part AS repeats, sum(o.side = 2 AND o.step % 2) OVER part AS odd,
+        f.*, row_number() OVER part AS nth, count(*) OVER part AS seen, sum(o.side = 2) OVER part AS repeats, sum(o.side = 2 AND o.step % 2) OVER part AS odd,
         min(iif(o.hash IS NOT f.hash, o.hash, NULL)) OVER part AS least, max(iif(o.hash IS NOT f.hash, o.hash, NULL)) OVER part AS most,
         sum(o.side = 2 AND o.step % 2 = 1 AND o.hash IS NOT f.hash) OVER part AS odd_others, sum(o.side = 2 AND o.step % 2 = 0 AND o.hash IS NOT f.hash) OVER part AS even_others,
         1 + sum(o.side < 2 AND o.hash IS NOT f.hash) OVER part AS rows  -- that differ
