@@ -68,7 +68,7 @@ SELECT
        SELECT b.i, b.sign, (1 - 2 * (b.bits >> 31)) * CASE WHEN b.bits & 0x7f800000 THEN (b.bits & 0x7fffff) + 0x800000 ELSE 2 * (b.bits & 0x7fffff) END
          * pow(2, ((b.bits >> 23) & 255) - 150) AS value
        FROM (
-         SELECT h.i, h.sign, sum((instr('123456789ABCDEF', substr(h.digits, 2 * c.column1 + 2, 1)) | instr('123456789ABCDEF', substr(h.digits, 2 * c.column1 + 1, 1)) << 4) << 8 * c.column1) AS bits
+         SELECT h.i, h.sign, sum((instr('123456789ABCDEF', substr(h.digits, 2 * c.column1 + 2, 1)) + 16 * instr('123456789ABCDEF', substr(h.digits, 2 * c.column1 + 1, 1))) << (8 * c.column1)) AS bits
          FROM (SELECT e.key AS i, iif(u.id = x.sample_id, 1, -1) AS sign, hex(substr(u.data, 4 * e.key + 1, 4)) AS digits
            FROM sample u CROSS JOIN json_each('[' || substr(replace(hex(zeroblob(u.n)), '00', ',0'), 2) || ']') e WHERE u.id IN (x.sample_id, y.sample_id)) h
          CROSS JOIN (VALUES (0), (1), (2), (3)) c GROUP BY h.i, h.sign) b) f

@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 /// conflict whatever the counts are of.
 const std::pair<const char*, const char*> kQuestions[] = {
     {"SELECT * FROM trace", nullptr},
-    {"SELECT run, prompt, pos_id, layer, tensor, status, replace(class, 'EXPLAINED', 'DIVERGENT'), cause,"
+    {"SELECT run, prompt, pos_id, layer, tensor, status, replace(class, 'EXPLAINED', 'DIVERGENT'), "
+     "cause,"
      " measure, scope, details"
      " FROM pair WHERE status NOT IN ('NONFINITE', 'CONFLICT')",
      nullptr},
@@ -150,8 +151,9 @@ TEST_P(EarlierVersion, AQuestionNamesTheCommandThatHelps) {
     FAIL() << "it was read";
   } catch (const DatabaseError& error) {
     EXPECT_EQ(std::string(error.what()),
-              file_.string() + " has format version " + std::to_string(GetParam()) +
-                  ", not " + std::to_string(kSchemaVersion) + ": `greta-db upgrade " + file_.string() + "` brings it to this one");
+              file_.string() + " has format version " + std::to_string(GetParam()) + ", not " +
+                  std::to_string(kSchemaVersion) + ": `greta-db upgrade " + file_.string() +
+                  "` brings it to this one");
   }
   SQLite::Database into = open_for_writing(folder_ / "into.db");
   EXPECT_THROW(merge(into, file_), DatabaseError);

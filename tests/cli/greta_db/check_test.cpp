@@ -21,9 +21,9 @@ TEST_F(CheckCommand, FindsOrphans) {
 TEST_F(CheckCommand, UpgradeSaysWhatANewFormatChanges) {
   unpack_version(9, database());
   EXPECT_TRUE(run({"upgrade"})
-                  .answers(0, {"format version 9 -> 10, ",
+                  .answers(0, {"format version 9 -> 11, ",
                                "The former `verdict` is now `strict_verdict`"}));
-  EXPECT_TRUE(run({"upgrade"}).says("has format version 10 already"));
+  EXPECT_TRUE(run({"upgrade"}).says("has format version 11 already"));
   const nlohmann::json json = run({"upgrade", "--format", "json"}).json();
   EXPECT_EQ(json["version_before"], json["version"]);
   EXPECT_GT(json["runs"], 0);

@@ -192,7 +192,7 @@ TEST_F(Infer, CompletionHasTheValuesOfEveryEnumeratedOption) {
       {"pr", "probe"},
       {"probe --mode kv", "kv_aligned"},
       {"probe --suite b3_13", "b3_13"},
-      {"probe --inject rope_th", "rope_theta"},
+      {"probe --inject rope_pa", "rope_pairing"},
       {"probe --tensors attn_out,logits_topk", "attn_out,logits_topk"},
       {"probe --phases prefill_l", "prefill_last"},
       {"probe --route lm_head = d", "dot"},

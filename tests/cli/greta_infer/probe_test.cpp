@@ -66,8 +66,8 @@ TEST_F(InferProbe, WhatIsKeptBetweenPromptsIsFoundInEveryMode) {
 
 TEST_F(InferProbe, AFaultBetweenTracedLayersIsFoundThere) {
   make_model();
-  const Result coarse = sh(
-      "$I probe --model m.gguf --inject rope_pos_off_by_one@decode:layer=6 --layers 0,1,2,4,8");
+  const Result coarse =
+      sh("$I probe --model m.gguf --inject rope_pos_off_by_one@decode:layer=6 --layers 0,1,2,4,8");
   EXPECT_TRUE(coarse.says("at layer 6, q_post_rope"));
   EXPECT_TRUE(coarse.says("ORIGIN: between q_pre_rope and q_post_rope of layer 6"));
 }

@@ -101,7 +101,7 @@ TEST_F(InferReplay, RefusesAnotherModelAndPlacesThatAreNotThere) {
     EXPECT_EQ(replay.out, "");
     return replay.err;
   };
-  EXPECT_NE(refusal("--at 7:attn_out").find("no pair of attn_out in layer 7"), std::string::npos);
+  EXPECT_NE(refusal("--at 99:attn_out").find("no pair of attn_out in layer 99"), std::string::npos);
   EXPECT_NE(refusal("--at 1:attn_out --pos 0").find("at position 0"), std::string::npos);
   EXPECT_NE(refusal("--at 1:attn_out --prompt other").find("of prompt other"), std::string::npos);
   EXPECT_NE(refusal("--at 1:hidden_state").find("there is no tensor"), std::string::npos);

@@ -122,10 +122,10 @@ TEST_F(PageInBrowser, CellsAreTheRowsOfTheDataBlock) {
         continue;
       }
       const std::string& state = states[{l, t}];
-      EXPECT_EQ(look, state == "MATCH"             ? "m"
+      EXPECT_EQ(look, state == "MATCH"                                          ? "m"
                       : state == "DRIFT ROUNDING" || state == "DRIFT EXPLAINED" ? "r"
-                      : state == "DRIFT DIVERGENT" ? "f"
-                                                   : state);
+                      : state == "DRIFT DIVERGENT"                              ? "f"
+                                                                                : state);
     }
   }
   EXPECT_GT(states.size(), 100U);

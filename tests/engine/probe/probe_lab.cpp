@@ -63,16 +63,17 @@ ProbeLab::ProbeLab()
 std::string ProbeLab::probe(const TestEngine& engine,
                             const std::vector<std::vector<int32_t>>& prompts,
                             const ProbeOptions& options) {
-  RunRecord record{.experiment = "lab",
-                   .date = "2026-01-01",
-                   .commit_sha = "",
-                   .mode = std::string(mode_name(options.forward.mode)),
-                   .name = {},
-                   .label = {},
-                   .dtype = engine.backend->arithmetic(options.forward.routes),
-                   .seed = 1,
-                   .started_at = "2026-01-01T00:00:00Z",
-                   .attributes = {}};
+  RunRecord record{
+      .experiment = "lab",
+      .date = "2026-01-01",
+      .commit_sha = "",
+      .mode = std::string(mode_name(options.forward.mode)),
+      .name = {},
+      .label = {},
+      .dtype = engine.backend->arithmetic(options.forward.routes),
+      .seed = 1,
+      .started_at = "2026-01-01T00:00:00Z",
+      .attributes = {{"kv_cache", std::string(kv_type_name(options.forward.kv_cache))}}};
   for (const Fault& fault : options.forward.faults.all()) {
     record.attributes.emplace_back("inject", fault.text());
   }
