@@ -32,7 +32,9 @@ double sketched_distance(const Fingerprint& a, const Fingerprint& b) {
 
 void PairWatch::begin() {
   waiting_.clear();
+  shown_.clear();
   first_.reset();
+  any_beyond_ = false;
 }
 
 void PairWatch::look(std::span<const TraceRecord> rows) {
@@ -50,9 +52,28 @@ void PairWatch::look(const TraceRecord& row) {
   const Fingerprint& a = other->second;
   const Fingerprint& b = row.fingerprint;
   const bool equal = a.n == b.n && a.hash == b.hash && a.nan + a.inf == 0;
+  const double apart = equal ? 0 : sketched_distance(a, b);
   const double tolerance = tolerances_[static_cast<size_t>(row.point)];
-  if (!equal && !(sketched_distance(a, b) <= tolerance && tolerance > 0)) first_ = place;
+  if (!equal && !(apart <= tolerance && tolerance > 0)) {
+    any_beyond_ = true;
+    if (!(apart <= tolerance + explained(place) && tolerance > 0)) first_ = place;
+  }
+  Shown& shown = shown_[place.pos];
+  if (first_ != place) shown.most = std::max(shown.most, apart);
+  if (place.point == TracePoint::kAttnScores) {
+    shown.scores = 4 * apart * std::max(std::fabs(a.min), std::fabs(a.max));
+  }
   waiting_.erase(other);
+}
+
+/// As the gains of the table edge allow at most, from any pair before.
+double PairWatch::explained(const PairPlace& place) const {
+  const auto shown = shown_.find(place.pos);
+  const Shown before = shown == shown_.end() ? Shown() : shown->second;
+  if (place.point >= TracePoint::kKCache && place.point <= TracePoint::kVCacheRows) {
+    return 32 * before.most + stored_;
+  }
+  return std::max(8 * before.most, place.point == TracePoint::kAttnProbs ? 2 * before.scores : 0);
 }
 
 void RestOfRows::rows(size_t prompt, std::vector<TraceRecord> rows) {

@@ -36,25 +36,38 @@ struct PairPlace {
 double sketched_distance(const Fingerprint& a, const Fingerprint& b);
 
 /// Holds the rows of both sides of one prompt against each other while they are made, and knows the
-/// first pair that is beyond rounding. The verdict is the views' own: this one decides what is run
-/// again.
+/// first pair that is beyond rounding and beyond what pairs before it may explain. The verdict is
+/// the views' own, by direct inputs; this one decides what is run again.
 class PairWatch {
  public:
   /// tolerances: relative L2 distances up to which a difference is rounding, by TracePoint; empty:
-  /// nothing is looked at.
-  explicit PairWatch(std::vector<double> tolerances = {}) : tolerances_(std::move(tolerances)) {}
+  /// nothing is looked at. stored: relative distance of two neighbours in the type of the cache.
+  explicit PairWatch(std::vector<double> tolerances = {}, double stored = 0)
+      : tolerances_(std::move(tolerances)), stored_(stored) {}
 
-  /// Begins a prompt.
+  /// Begins a prompt, or begins again.
   void begin();
+  /// Of each token and side in forward order.
   void look(std::span<const TraceRecord> rows);
+  /// True if any pair is beyond its tolerance, explained or not.
+  bool any_beyond() const { return any_beyond_; }
   const std::optional<PairPlace>& first() const { return first_; }
 
  private:
+  /// What pairs of a position have shown so far.
+  struct Shown {
+    double most = 0;    // relative L2
+    double scores = 0;  // of one attention score, as an absolute distance
+  };
   void look(const TraceRecord& row);
+  double explained(const PairPlace& place) const;
 
   std::vector<double> tolerances_;
+  double stored_ = 0;
   std::map<PairPlace, Fingerprint> waiting_;  // for the row of the other side
+  std::map<int64_t, Shown> shown_;            // by position
   std::optional<PairPlace> first_;
+  bool any_beyond_ = false;
 };
 
 /// Gives another sink the rows that a selection leaves out, and nothing else.

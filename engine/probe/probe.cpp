@@ -91,7 +91,8 @@ std::vector<std::span<const ProbePrompt>> Probe::groups(std::span<const ProbePro
 void Probe::repeat_beyond(std::vector<double> tolerances) {
   const bool equal = options_.forward.mode == Mode::kBatchInvariant;
   if (equal) std::fill(tolerances.begin(), tolerances.end(), 0);
-  watch_ = PairWatch(std::move(tolerances));
+  const bool halves = options_.forward.kv_cache == KvType::kF16;
+  watch_ = PairWatch(std::move(tolerances), halves ? 0x1p-10 : 0);
 }
 
 void Probe::run(std::span<const ProbePrompt> together, TraceSink& sink) {
@@ -142,12 +143,14 @@ void Probe::trace_rest(std::vector<Member>& all, TraceSink& sink) {
   const auto n_rows = [this](const TraceSelection& selection) {
     return selection.plan(model_.config().n_layers).size();
   };
-  const auto fails = [](const Member& member) { return member.watch.first().has_value(); };
+  const auto fails = [](const Member& member) { return member.watch.any_beyond(); };
   if (std::ranges::none_of(all, fails) || n_rows(rest) == n_rows(options_.selection)) return;
   std::deque<RestOfRows> wanted;
   for (Member& member : all) {
     member.sink = fails(member) ? &wanted.emplace_back(options_.selection, sink) : nullptr;
-    if (member.sink != nullptr) sink.attribute("traced_whole", member.prompt->name);
+    if (member.sink == nullptr) continue;
+    sink.attribute("traced_whole", member.prompt->name);
+    member.watch.begin();
   }
   tracer_.select(std::move(rest));
   run_once(all);

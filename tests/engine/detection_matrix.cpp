@@ -221,7 +221,9 @@ class Matrix {
 
     const double tolerances = predicted_effect / pair.tolerance;  // NaN: not finite
     const bool found = verdict.verdict == "FAIL" && verdict.first_fail == place;
-    if (found && !(tolerances < kSurelyRounding)) {
+    // a race of any size is seen where the prompt runs again
+    const bool races = one.info.kind == FaultKind::kRace;
+    if (found && (races || !(tolerances < kSurelyRounding))) {
       outcome.text = place.text() + (pair.status == "NONFINITE" ? " NONFINITE" : "");
       outcome = diagnosed(one, name, std::move(outcome));
     } else if (tolerances < kSurelySeen && !found_before(verdict, one.at) && !found) {
