@@ -25,7 +25,7 @@ SELECT
   s.rel_l2 AS rel_l2,                                  -- relative L2 distance, see measure; NULL when there is nothing to measure with or a value is not finite
   s.tolerance AS tolerance,                            -- rel_l2 up to which a DRIFT is ROUNDING
   s.explained AS explained,                            -- beyond that, what its inputs' differences explain: up to their sum a DRIFT is EXPLAINED
-  s.numeric_origin AS numeric_origin,                  -- as origin, rounding inputs counting as clean
+  s.numeric_origin AS numeric_origin,                  -- as origin, inputs counting as clean that differ by less than an eighth of it
   CASE
     WHEN s.report_source_id IS NOT NULL THEN s.report_details
     WHEN s.status = 'NONFINITE' THEN CASE WHEN s.alone

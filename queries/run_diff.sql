@@ -29,7 +29,7 @@ SELECT
   s.tolerance AS tolerance,                            -- rel_l2 up to which a DRIFT is ROUNDING
   s.scope AS scope,                                    -- full, prefix, sample; tensor: rows that cover a whole tensor
   s.origin AS origin,                                  -- ORIGIN, PROPAGATED, UNSAMPLED; NULL for what does not differ
-  s.numeric_origin AS numeric_origin,                  -- as origin, rounding inputs counting as clean
+  s.numeric_origin AS numeric_origin,                  -- as origin, inputs counting as clean that differ by less than an eighth of it
   s.caused_by AS caused_by,                            -- nearest input traced in both runs that differs, the earliest: tensor@layer
   s.segment AS segment,                                -- of what differs: from the earliest traced input to here
   s.untraced_layers AS untraced_layers                 -- where origin is UNSAMPLED: the layers in between, as --layers takes them

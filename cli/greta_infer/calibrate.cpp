@@ -113,7 +113,7 @@ class Calibration {
       drift.rel_l2.push_back(rel_l2);
       if (pairs.text(6) == "DIVERGENT") ++drift.beyond;
       const double input = pairs.is_null(4) ? 0 : pairs.cell(4).real;
-      if (input > 0) drift.gain.push_back(rel_l2 / input);
+      if (input > 0) drift.gain.push_back(std::min(rel_l2 / input, 1e30));  // underflowed
     }
     return true;
   }
