@@ -18,7 +18,7 @@
 namespace greta {
 namespace {
 
-using Product = void (*)(const Matrix&, const float*, int64_t, float*, ThreadPool&);
+using Product = void (*)(const Matrix&, const float*, int64_t, float*, ThreadPool&, Isa);
 
 std::vector<float> uniform_values(int64_t n) {
   std::vector<float> values(static_cast<size_t>(n));
@@ -47,7 +47,7 @@ void run(benchmark::State& state, WeightType type, Product product) {
   std::vector<float> out(static_cast<size_t>(n_tokens * w.rows));
   ThreadPool pool(static_cast<int>(state.range(3)));
   for (auto _ : state) {
-    product(w, x.data(), n_tokens, out.data(), pool);
+    product(w, x.data(), n_tokens, out.data(), pool, best_isa());
     benchmark::DoNotOptimize(out.data());
     benchmark::ClobberMemory();
   }
