@@ -47,14 +47,14 @@ class PairWatch {
 
   /// Begins a prompt, or begins again.
   void begin();
-  /// Of each token and side in forward order.
+  /// rows: those of a token and side in forward order.
   void look(std::span<const TraceRecord> rows);
   /// True if any pair is beyond its tolerance, explained or not.
   bool any_beyond() const { return any_beyond_; }
   const std::optional<PairPlace>& first() const { return first_; }
 
  private:
-  /// What pairs of a position have shown so far.
+  /// Differences of a position so far.
   struct Shown {
     double most = 0;    // relative L2
     double scores = 0;  // of one attention score, as an absolute distance
@@ -70,16 +70,23 @@ class PairWatch {
   bool any_beyond_ = false;
 };
 
+/// Takes rows, and nothing else that a probe says.
+class RowsOnly : public TraceSink {
+ public:
+  size_t begin_prompt(const PromptRecord&) override { return 0; }
+  void rows(size_t, std::vector<TraceRecord>) override {}
+  void readout(size_t, const ReadoutRecord&) override {}
+  void attribute(const std::string&, const std::string&) override {}
+  void end(bool) override {}
+};
+
 /// Gives another sink the rows that a selection leaves out, and nothing else.
-class RestOfRows final : public TraceSink {
+class RestOfRows final : public RowsOnly {
  public:
   RestOfRows(const TraceSelection& selection, TraceSink& sink)
       : selection_(selection), sink_(sink) {}
 
-  size_t begin_prompt(const PromptRecord&) override { return 0; }
   void rows(size_t prompt, std::vector<TraceRecord> rows) override;
-  void readout(size_t, const ReadoutRecord&) override {}
-  void end(bool) override {}
 
  private:
   const TraceSelection& selection_;
@@ -98,17 +105,14 @@ class RowHashes {
 };
 
 /// Gives another sink the rows of both sides that are not what they were, and nothing else.
-class ChangedRows final : public TraceSink {
+class ChangedRows final : public RowsOnly {
  public:
   ChangedRows(const RowHashes& before, TraceSink& sink) : before_(before), sink_(sink) {}
 
   /// The first in forward order.
   const std::optional<PairPlace>& first() const { return first_; }
 
-  size_t begin_prompt(const PromptRecord&) override { return 0; }
   void rows(size_t prompt, std::vector<TraceRecord> rows) override;
-  void readout(size_t, const ReadoutRecord&) override {}
-  void end(bool) override {}
 
  private:
   const RowHashes& before_;
@@ -117,18 +121,14 @@ class ChangedRows final : public TraceSink {
 };
 
 /// Gives another sink the rows of one place as those of a repeat, and nothing else.
-class RepeatedRows final : public TraceSink {
+class RepeatedRows final : public RowsOnly {
  public:
   /// number: of the repeat, from 1; the step of its rows. Even: it ran after the prompts that the
   /// first run of its prompt came after. Odd: after others.
   RepeatedRows(const std::optional<PairPlace>& place, int64_t number, TraceSink& sink)
       : place_(place), number_(number), sink_(sink) {}
 
-  size_t begin_prompt(const PromptRecord&) override { return 0; }
   void rows(size_t prompt, std::vector<TraceRecord> rows) override;
-  void readout(size_t, const ReadoutRecord&) override {}
-  void attribute(const std::string&, const std::string&) override {}
-  void end(bool) override {}
 
  private:
   std::optional<PairPlace> place_;  // nothing: no row is given

@@ -44,14 +44,6 @@ std::string names_of(std::span<const ProbePrompt> prompts) {
   return names.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-class ToNobody final : public TraceSink {
- public:
-  size_t begin_prompt(const PromptRecord&) override { return 0; }
-  void rows(size_t, std::vector<TraceRecord>) override {}
-  void readout(size_t, const ReadoutRecord&) override {}
-  void end(bool) override {}
-};
-
 /// Rows that the cache has for prompts that are computed together.
 int64_t shared_rows(const ProbeOptions& options) {
   const int64_t n = most_sequences(options);
@@ -177,12 +169,12 @@ void Probe::repeat_failing(std::vector<Member>& all, TraceSink& sink) {
 void Probe::run_last() {
   if (last_.empty()) return;
   std::vector<Member> all = members_of(last_);
-  ToNobody nobody;
+  RowsOnly nobody;
   for (Member& member : all) member.sink = &nobody;
   run_once(all);
 }
 
-/// What has to be known of prompts that run again.
+/// Keeps prompts that are to run again, with the hashes of their rows.
 void Probe::keep_for_again(std::vector<Member>& all) {
   const auto add = [&](std::span<Member> members) {
     const auto passes = [](const Member& member) { return member.hashes && !member.watch.first(); };
