@@ -128,7 +128,7 @@ void SourceContent::add_failure_of_row(const Table& header, const TableRow& row)
   if (!claim.empty()) add_failure(row.line, claim);
 }
 
-/// Of a line that is a JSON object and no row, or of what an event says beside its fields.
+/// Takes the claims of a line that is a JSON object and no row, or of an event beside its fields.
 void SourceContent::add_failures_of_line(std::string_view line, int64_t line_no) {
   std::string error;
   const nlohmann::json object = parse_json_document(line, error);

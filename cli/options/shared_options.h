@@ -20,7 +20,7 @@ using Choices = std::vector<std::pair<const char*, T>>;
 
 /// The name in "--commit REV", the usage of an option, or in "file FILE", that of an argument.
 inline std::string name_in(const std::string& usage) { return usage.substr(0, usage.find(' ')); }
-/// What stands for its value there.
+/// The word for its value there: REV, FILE.
 inline std::string value_in(const std::string& usage) { return usage.substr(usage.find(' ') + 1); }
 
 template <class T>

@@ -48,7 +48,7 @@ class Planner {
   Planner(const Model& model, const Backend& backend, RouteTable routes, FaultSet faults,
           int64_t cache_rows);
 
-  /// Of the next batch. A correct engine's plan depends on nothing before it.
+  /// Plans of the next batch. A correct engine's depend on nothing before it.
   std::vector<LayerPlan> layers(const Batch& batch);
   /// Route of an operation, with an injected lm_head_route taken into account.
   Route route(Op op, bool decode, const Moment& at) const;

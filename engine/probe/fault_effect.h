@@ -24,7 +24,7 @@ struct FaultScene {
   bool decode_stores = false;  ///< K and V of the tokens that are decoded and traced
   bool after_longer = false;   ///< it runs after a longer prompt
 };
-/// Of Probe::run(), and where n_steps is 0 of run_again().
+/// The scene of Probe::run(), and of run_again() where n_steps is 0.
 FaultScene probe_scene(int64_t n_prompt, int64_t n_steps, Mode mode,
                        const TraceSelection& selection);
 /// Of Generator::run().

@@ -87,7 +87,7 @@ class Operation {
     act_.begin_batch(1, false, 1);
   }
 
-  /// What it makes of the input that a side had.
+  /// The operation's result for the input that a side had.
   std::vector<float> on(bool decode, const RunRows& rows) {
     for (const TracePoint input : inputs_of(place_.point)) {
       give(rows.row(decode, input).sample, buffer_of(input));
@@ -142,7 +142,7 @@ class Operation {
     return values;
   }
 
-  /// What a side finds in the cache; what it must not read, or writes itself, is NaN.
+  /// Gives the cache the rows that a side finds in it; what it must not read, or writes, is NaN.
   void give_cache(bool decode, const RunRows& rows) {
     const int64_t width = config_.kv_dim(), n_rows = place_.pos + 2;
     const int64_t n_known = place_.pos + (is_attention(place_.point) ? 1 : 0);

@@ -70,8 +70,8 @@ bool is_one_of_few(FaultKind kind) {
   return kind == FaultKind::kRopePosOffByOne || kind == FaultKind::kKvWrongSlot;
 }
 
-/// What prefill spoils of the tokens decoded before it, nothing reads afterwards. What is kept
-/// between prompts shows in short ones.
+/// Faults that no late onset shows: nothing reads afterwards what prefill spoils of the tokens
+/// decoded before it, and what is kept between prompts shows in short ones.
 bool shows_nowhere(FaultKind kind, const Onset& onset) {
   if (kind == FaultKind::kRopeThetaKept) return true;
   return kind == FaultKind::kKCacheSpoiled && onset.side == "prefill" &&
